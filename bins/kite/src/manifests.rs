@@ -218,6 +218,27 @@ mod tests {
     }
 
     #[test]
+    fn the_audit_log_is_sent_elsewhere_or_nowhere() {
+        let variable = |arguments: &[&str], name: &str| {
+            let objects = printed(arguments);
+            let api = the(&objects, "Deployment", "kite-api");
+            let container = &api["spec"]["template"]["spec"]["containers"][0];
+            let variables = container["env"].as_array().unwrap();
+            let found = variables.iter().find(|it| it["name"] == name);
+            found.map(|it| it["value"].as_str().unwrap().to_owned())
+        };
+        let to = "KITE_AUDIT_TO";
+        assert_eq!(variable(&[], to).as_deref(), Some("-"));
+        assert_eq!(variable(&["--audit=log"], to), None);
+        assert_eq!(variable(&["--audit=none"], to), None);
+        let log = variable(&["--audit=none"], "KITE_LOG").unwrap();
+        assert!(log.contains("kite_api::audit=off"), "{log}");
+        let file = variable(&["--env=api:KITE_AUDIT_TO=/audit/log"], to);
+        assert_eq!(file.as_deref(), Some("/audit/log"));
+        assert!(options(&["--audit=off"]).is_err());
+    }
+
+    #[test]
     fn what_cannot_be_is_named() {
         for (arguments, words) in [
             (&["--namespace=Kite"][..], "lower case"),

@@ -37,6 +37,45 @@ pub struct Recordings {
     pub credentials: Option<String>,
 }
 
+/// Where the audit log of the gateway and the API goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Audit {
+    /// To standard output, as lines of which each has the hash of the one before: whatever
+    /// collects the logs of pods has them, and what is taken out of them shows.
+    #[default]
+    Output,
+    /// Into the log, among all else, and without hashes.
+    Log,
+    /// Nowhere.
+    Nowhere,
+}
+
+impl Audit {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Output, Self::Log, Self::Nowhere];
+
+    /// What people call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Output => "output",
+            Self::Log => "log",
+            Self::Nowhere => "none",
+        }
+    }
+
+    /// The variable by which a process is told, and its value.
+    fn option(self) -> Option<(&'static str, String)> {
+        match self {
+            Self::Output => Some(("KITE_AUDIT_TO", "-".to_owned())),
+            Self::Log => None,
+            Self::Nowhere => {
+                let targets = "info,kite_api::audit=off,kite_gateway::audit=off";
+                Some(("KITE_LOG", targets.to_owned()))
+            }
+        }
+    }
+}
+
 /// How people reach the web page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Web {
@@ -114,6 +153,9 @@ pub(super) fn options(installation: &Installation, process: Process) -> BTreeMap
                 options.insert("KITE_ORIGINS", web.origins.join(","));
             }
         }
+    }
+    if process != Process::Controller {
+        options.extend(installation.audit.option());
     }
     if installation.terminals && process != Process::Gateway {
         options.insert("KITE_TERMINALS", "true".to_owned());

@@ -42,7 +42,7 @@ use kite_core::{
 
 pub use self::{
     catalogue::golden_images,
-    environment::{Options, Recordings, Web},
+    environment::{Audit, Options, Recordings, Web},
     manifest::Manifest,
     metadata::PART_OF,
     monitoring::{
@@ -97,6 +97,8 @@ pub struct Installation {
     pub terminals: bool,
     /// Whether terminal sessions are recorded.
     pub recordings: Option<Recordings>,
+    /// Where the gateway and the API write down who came in, and what was done by whom.
+    pub audit: Audit,
     /// What Kite's pods are kept to; without it, nothing.
     pub network: Option<Network>,
     /// Whether there are admission policies. The controller has to run under its
@@ -127,6 +129,7 @@ impl Default for Installation {
             web: Web::default(),
             terminals: false,
             recordings: None,
+            audit: Audit::default(),
             network: Some(Network::default()),
             admission_policies: true,
             operators: OPERATORS.map(str::to_owned).into(),

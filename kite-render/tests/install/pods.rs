@@ -9,7 +9,7 @@ use k8s_openapi::{
     api::core::v1::{Container, PodSpec, PodTemplateSpec},
     apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
-use kite_render::install::{Installation, Manifest, Process};
+use kite_render::install::{Audit, Installation, Manifest, Process};
 
 use crate::stage::{all, everything};
 
@@ -262,6 +262,40 @@ fn a_variable_is_there_once() {
         // It looks for a second one.
         assert_eq!(workload.option("KITE_NAMESPACE"), None, "the pod's own");
         assert_eq!(workload.option("KITE_LOG_FORMAT"), Some("text"));
+    }
+}
+
+/// Whoever installs it has an audit log: where a pod may write, each for itself, and where
+/// what collects logs finds it.
+#[test]
+fn the_audit_log_goes_to_standard_output_unless_told_otherwise() {
+    let audited = |process: Process| process != Process::Controller;
+    for workload in all_workloads() {
+        let what = &workload.what;
+        let wanted = audited(workload.process).then_some("-");
+        assert_eq!(workload.option("KITE_AUDIT_TO"), wanted, "{what}");
+        assert_eq!(workload.option("KITE_LOG"), None, "{what}");
+    }
+    let silent = "info,kite_api::audit=off,kite_gateway::audit=off";
+    for (audit, log) in [(Audit::Log, None), (Audit::Nowhere, Some(silent))] {
+        let installation = Installation {
+            audit,
+            ..Installation::default()
+        };
+        for workload in workloads(audit.name(), &installation) {
+            let what = &workload.what;
+            assert_eq!(workload.option("KITE_AUDIT_TO"), None, "{what}");
+            let log = log.filter(|_| audited(workload.process));
+            assert_eq!(workload.option("KITE_LOG"), log, "{what}");
+        }
+    }
+    let mut installation = Installation::default();
+    for process in Process::ALL {
+        let file = ("KITE_AUDIT_TO".to_owned(), "/audit/log".to_owned());
+        installation.options.insert(process, [file].into());
+    }
+    for workload in workloads("a file", &installation) {
+        assert_eq!(workload.option("KITE_AUDIT_TO"), Some("/audit/log"));
     }
 }
 

@@ -10,7 +10,7 @@ use kite_core::{
     quantity::Bytes,
 };
 use kite_render::{
-    install::{Containers, Installation, Invalid, Monitoring, Profile, Recordings, Storage},
+    install::{Audit, Containers, Installation, Invalid, Monitoring, Profile, Recordings, Storage},
     namespace::PodSecurity,
     walls::Pods,
 };
@@ -72,6 +72,14 @@ fn profile() -> impl TypedValueParser<Value = Profile> {
     })
 }
 
+fn audit() -> impl TypedValueParser<Value = Audit> {
+    PossibleValuesParser::new(Audit::ALL.map(Audit::name)).try_map(|name| {
+        let mut all = Audit::ALL.into_iter();
+        all.find(|it| it.name() == name)
+            .ok_or_else(|| format!("there is no place {name}"))
+    })
+}
+
 fn pod_security() -> impl TypedValueParser<Value = PodSecurity> {
     PossibleValuesParser::new(PodSecurity::ALL.map(PodSecurity::name)).try_map(|name| {
         let mut all = PodSecurity::ALL.into_iter();
@@ -101,6 +109,13 @@ struct ProcessArgs {
     /// Pods of the HTTP API.
     #[arg(long, env = "KITE_API_REPLICAS", value_name = "COUNT", value_parser = count())]
     api_replicas: Option<u16>,
+    /// Where the gateway and the API write their audit log: output is standard output of
+    /// their pods, each line with the hash of the one before, which `kite audit verify
+    /// --collected` looks at; log is their log, among all else and without hashes; none is
+    /// nowhere. A file is named by --env, such as `api:KITE_AUDIT_TO=/audit/log`, on a
+    /// volume that you add.
+    #[arg(long, env = "KITE_AUDIT", default_value = Audit::default().name(), value_parser = audit(), value_name = "PLACE")]
+    audit: Audit,
     /// Further option of a process, as its variable: controller:, gateway: or api: and
     /// what its --help names, such as `gateway:KITE_ALLOW=192.0.2.0/24`. May be
     /// given several times.
@@ -372,6 +387,7 @@ impl ProcessArgs {
         ] {
             *wanted = given.unwrap_or(*wanted);
         }
+        installation.audit = self.audit;
         for variable in &self.variables {
             let options = installation.options.entry(variable.process).or_default();
             options.insert(variable.name.clone(), variable.value.clone());

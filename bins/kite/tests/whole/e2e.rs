@@ -149,6 +149,21 @@ impl Cluster {
         (processes, api, gateway)
     }
 
+    /// What `kubectl logs` has of the pods holds an audit log, as they were installed.
+    fn has_audit_logs(&self) {
+        for process in [Kite::Gateway, Kite::Api] {
+            let log = self.directory.join(format!("{}.log", process.name()));
+            let text = std::fs::read_to_string(&log).unwrap();
+            let count = text.matches("\"chain\":{").count();
+            assert!(count > 1, "{}: {text}", process.name());
+            let verified = self.kite(&["audit", "verify", "--collected", log.to_str().unwrap()]);
+            assert_eq!(verified.status.code(), Some(0), "{}", show(&verified));
+            let told = String::from_utf8_lossy(&verified.stdout);
+            let all = format!("{count} records of 1 runs: all of them hold together");
+            assert!(told.contains(&all), "{told}");
+        }
+    }
+
     /// Ann, with a VM that runs.
     fn ann_has_a_vm(&self) {
         let ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
@@ -265,6 +280,7 @@ fn from_an_empty_cluster_to_one_that_keeps_what_people_have() {
 
     // How they end is told elsewhere, and takes the gateway its time.
     drop(processes);
+    cluster.has_audit_logs();
     cluster.told(&["uninstall", "--output=json"]);
     assert_eq!(cluster.count::<Deployment>(of_kite), 0);
     assert_eq!(cluster.count::<ServiceAccount>(of_kite), 0);
