@@ -31,6 +31,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::places::Places;
 use self::{feed::Feed, places::Place};
 use crate::{
+    audit::note,
     auth::Caller,
     images::ImageView,
     offers::OfferView,
@@ -148,6 +149,9 @@ async fn events(
     }
     if let Some(sessions) = scope.sessions {
         caller.require(Action::SeeVmSessions, sessions.whose())?;
+    }
+    if scope.all || scope.sessions == Some(Sessions::All) {
+        note(|notes| notes.of(None));
     }
     let place = state.event_places().take(&caller.name())?;
     let Caller(principal) = caller;

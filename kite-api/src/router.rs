@@ -15,7 +15,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
     account,
-    audit::layer::{Operations, audit},
+    audit::layer::{Known, Operations, audit},
     auth, capacity, certificate, connections, console, events, identities, images, invites,
     notices, offers, openapi, page, platform,
     problem::{Problem, ProblemKind},
@@ -118,7 +118,7 @@ fn documented(api: ApiRouter<ApiState>) -> (Router<ApiState>, Value) {
 }
 
 fn surround(router: Router<ApiState>, state: ApiState, names: Operations) -> Router {
-    let audited = (state.clone(), Arc::new(names));
+    let audited = (state.clone(), Arc::new(Known::of(names)));
     router
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn(layers::reshape))

@@ -21,6 +21,7 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use self::view::UserView;
 use crate::{
+    audit::note,
     auth::{
         Caller, EMAIL_UNVERIFIED, Maker, PASSWORD, PasswordOwner, StoredPassword, create_user,
         end_sessions_of, forget_password, has_long_password, is_long,
@@ -106,7 +107,9 @@ async fn find(state: &ApiState, caller: &Caller, name: &str) -> Result<Arc<KiteU
     caller.require(Action::SeeUsers, Whose::Other(AccessLevel::ReadOnly))?;
     let key = ObjectKey::cluster(name);
     let found = present(state, &state.caches().users, &key).await?;
-    found.ok_or_else(|| Problem::not_found("user", name))
+    let found = found.ok_or_else(|| Problem::not_found("user", name))?;
+    note(|notes| notes.of(Some(name)));
+    Ok(found)
 }
 
 /// `GET /api/v1/admin/users`

@@ -11,17 +11,40 @@ use http::{Method, StatusCode};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::{
-    ApiRecord, Outcome,
+    ApiRecord, Of, Outcome,
     notes::{Notes, Noting, noting},
+    reads::Reads,
 };
 use crate::{auth::address_in, problem::ProblemKind, state::ApiState, web::layers::request_id};
 
 /// Where every path of the document begins, whatever the router is nested below.
 const BASE: &str = "/api/v1/";
+/// Below this is what administrators see of others, whatever handlers say of it.
+const ADMINISTRATION: &str = "admin/";
+/// What they see there that is nobody's.
+const OF_NOBODY: [&str; 3] = ["getCapacity", "getCertificate", "getPlatform"];
 /// Most characters of a path that are written down.
 const LONGEST_PATH: usize = 512;
+
+/// What the layer knows beside the request.
+#[derive(Debug)]
+pub(crate) struct Known {
+    operations: Operations,
+    reads: Reads,
+}
+
+impl Known {
+    /// With these operations.
+    pub(crate) fn of(operations: Operations) -> Self {
+        Self {
+            operations,
+            reads: Reads::default(),
+        }
+    }
+}
 
 /// Names of operations, by path and method.
 #[derive(Debug, Default)]
@@ -50,12 +73,14 @@ impl Operations {
 
 /// Serves a request, and writes it down.
 pub(crate) async fn audit(
-    State((state, operations)): State<(ApiState, Arc<Operations>)>,
+    State((state, known)): State<(ApiState, Arc<Known>)>,
     request: Request,
     next: Next,
 ) -> Response {
     let path = request.extensions().get::<MatchedPath>();
-    let operation = path.and_then(|path| operations.find(path.as_str(), request.method()));
+    let path = path.map_or("", MatchedPath::as_str);
+    let operation = known.operations.find(path, request.method());
+    let sort = Sort::of(operation.as_deref(), request.method(), path);
     let record = ApiRecord {
         time: Timestamp::now(),
         event: "request",
@@ -66,6 +91,7 @@ pub(crate) async fn audit(
         address: address_in(request.headers(), request.extensions(), &state),
         user: None,
         by: None,
+        of: None,
         outcome: Outcome::Failed,
         status: None,
         problem: None,
@@ -75,8 +101,9 @@ pub(crate) async fn audit(
         further_changes: 0,
     };
     let pending = Arc::new(Pending {
-        is_write: record.operation.is_some() && !request.method().is_safe(),
         state,
+        known,
+        sort,
         record: Mutex::new(record),
         answer: Mutex::new(None),
         notes: Mutex::default(),
@@ -87,11 +114,48 @@ pub(crate) async fn audit(
     response
 }
 
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sort {
+    /// To change something.
+    Write,
+    /// To see something: of others, if nothing else is said of it.
+    ReadOfOthers,
+    /// To see something: one's own, if nothing else is said of it.
+    Read,
+    /// None of these, such as the page.
+    Other,
+}
+
+impl Sort {
+    fn of(operation: Option<&str>, method: &Method, path: &str) -> Self {
+        let Some(operation) = operation else {
+            return Self::Other;
+        };
+        if !method.is_safe() {
+            return Self::Write;
+        }
+        let at = path.rfind(BASE).map(|at| at + BASE.len());
+        let below = at.and_then(|at| path.get(at..)).unwrap_or_default();
+        if below.starts_with(ADMINISTRATION) && !OF_NOBODY.contains(&operation) {
+            Self::ReadOfOthers
+        } else {
+            Self::Read
+        }
+    }
+
+    /// Of whom it is, where that is not known.
+    fn otherwise(self) -> Option<Of> {
+        (self == Self::ReadOfOthers).then_some(Of::Everybody)
+    }
+}
+
 /// A request that is being served. It is written down when nothing works on it any more:
 /// also where the client has left, and what must not end half way went on.
 struct Pending {
     state: ApiState,
-    is_write: bool,
+    known: Arc<Known>,
+    sort: Sort,
     record: Mutex<ApiRecord>,
     answer: Mutex<Option<(StatusCode, Option<ProblemKind>)>>,
     notes: Mutex<Notes>,
@@ -105,10 +169,17 @@ impl Noting for Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        let (record, notes) = (self.record.get_mut(), std::mem::take(self.notes.get_mut()));
+        let mut notes = std::mem::take(self.notes.get_mut());
+        let record = self.record.get_mut();
+        // What no handler has said anything of is said to be of all.
+        let of = notes.of.take().or_else(|| self.sort.otherwise());
+        record.user = notes.user.take();
+        record.by = notes.by.take();
+        record.of = of.filter(|of| !is_own(of, record.user.as_deref()));
         match *self.answer.get_mut() {
             Some((status, problem)) => {
-                if !is_worth_it(self.is_write, status, problem, &notes) {
+                let is_worth_it = is_worth_it(self.sort, status, problem, record, &notes);
+                if !is_worth_it && !is_new_read(self.sort, status, record, &self.known.reads) {
                     return;
                 }
                 record.status = Some(status.as_u16());
@@ -126,8 +197,6 @@ impl Drop for Pending {
             }
         }
         record.time = Timestamp::now();
-        record.user = notes.user;
-        record.by = notes.by;
         record.sign_in = notes.sign_in;
         record.remarks.extend(notes.remarks);
         record.changes = notes.changes;
@@ -138,12 +207,13 @@ impl Drop for Pending {
 
 /// Strangers must not fill the log with what changes nothing and guesses at nothing.
 fn is_worth_it(
-    is_write: bool,
+    sort: Sort,
     status: StatusCode,
     problem: Option<ProblemKind>,
+    record: &ApiRecord,
     notes: &Notes,
 ) -> bool {
-    let is_known = notes.user.is_some();
+    let is_known = record.user.is_some();
     // Nobody looked at what was sent.
     let is_turned_away = matches!(
         problem,
@@ -154,5 +224,22 @@ fn is_worth_it(
     }
     !notes.are_empty()
         || status == StatusCode::FORBIDDEN
-        || (is_write && (is_known || status.is_success()))
+        || (sort == Sort::Write && (is_known || status.is_success()))
+}
+
+fn is_own(of: &Of, user: Option<&str>) -> bool {
+    matches!(of, Of::Account(account) if user == Some(account))
+}
+
+/// Whether somebody is shown what is another's, for the first time in a while.
+fn is_new_read(sort: Sort, status: StatusCode, record: &ApiRecord, reads: &Reads) -> bool {
+    let is_read = matches!(sort, Sort::Read | Sort::ReadOfOthers);
+    if !is_read || !status.is_success() || record.user.is_none() || record.of.is_none() {
+        return false;
+    }
+    let what = (
+        (&record.user, &record.by, record.address),
+        (&record.operation, &record.path, &record.of),
+    );
+    reads.is_new(format!("{what:?}"), Instant::now())
 }

@@ -1,5 +1,5 @@
 //! The audit log of the API: one record for each request that changes something, signs
-//! somebody in, or is refused for want of a right.
+//! somebody in, is refused for want of a right, or shows somebody what is another's.
 //!
 //! No handler writes it: the layer does, around all of them, with what is
 //! noted on the way (`notes`). By what a request was recognised is noted where that is
@@ -10,6 +10,7 @@ mod cluster;
 mod fields;
 pub(crate) mod layer;
 mod notes;
+mod reads;
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -50,6 +51,9 @@ pub struct ApiRecord {
     /// By what it was recognised.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<By>,
+    /// Of whom something is changed or shown, where that is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<Of>,
     /// What came of it.
     pub outcome: Outcome,
     /// The status of the answer, if there was one.
@@ -88,6 +92,17 @@ pub enum By {
     Token(String),
     /// The project that Kite is part of.
     Elsewhere,
+}
+
+/// Of whom it is what a request changes or shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum Of {
+    /// The account of this name.
+    Account(String),
+    /// Of all of them, as in lists, or of nobody who is known.
+    Everybody,
 }
 
 /// What came of a request.

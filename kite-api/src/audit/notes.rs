@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{By, Change, SignIn};
+use super::{By, Change, Of, SignIn};
 use crate::auth::Principal;
 
 /// Most changes of one request that are listed.
@@ -33,6 +33,7 @@ impl Noting for Mutex<Notes> {
 pub(crate) struct Notes {
     pub(super) user: Option<String>,
     pub(super) by: Option<By>,
+    pub(super) of: Option<Of>,
     pub(super) sign_in: Option<SignIn>,
     pub(super) remarks: Vec<String>,
     pub(super) changes: Vec<Change>,
@@ -60,17 +61,19 @@ impl Notes {
         self.user.get_or_insert_with(|| user.to_owned());
     }
 
+    /// It is about what belongs to this account; if none is named, to all.
+    pub(crate) fn of(&mut self, account: Option<&str>) {
+        let name = account.filter(|it| is_name(it)).map(str::to_owned);
+        self.of = Some(name.map_or(Of::Everybody, Of::Account));
+    }
+
     /// Somebody signs in, or tries to. What is given as the account may be anything, and
     /// even a password by mistake: what cannot be a name is not repeated.
     pub(crate) fn sign_in(&mut self, method: impl Into<String>, account: Option<&str>) {
-        let is_name = |it: &&str| {
-            let mut chars = it.chars();
-            it.len() <= NAME && chars.all(|c| c.is_ascii_alphanumeric() || ".-_@".contains(c))
-        };
         let factor = self.sign_in.take().and_then(|it| it.factor);
         self.sign_in = Some(SignIn {
             method: method.into(),
-            account: account.filter(is_name).map(str::to_owned),
+            account: account.filter(|it| is_name(it)).map(str::to_owned),
             factor,
         });
     }
@@ -98,6 +101,11 @@ impl Notes {
     pub(super) fn are_empty(&self) -> bool {
         self.sign_in.is_none() && self.remarks.is_empty() && self.changes.is_empty()
     }
+}
+
+fn is_name(text: &str) -> bool {
+    let mut chars = text.chars();
+    text.len() <= NAME && chars.all(|c| c.is_ascii_alphanumeric() || ".-_@".contains(c))
 }
 
 /// Notes something of the request that is served here. Outside of one nothing is.

@@ -104,6 +104,7 @@ pub(super) async fn list(
     page: Page,
 ) -> Result<Answer<Items<RecordingView>>, Problem> {
     caller.require(Action::ReplayVmSession, Whose::Other(AccessLevel::Admin))?;
+    note(|notes| notes.of(wanted.user.as_deref()));
     let recordings = state.recordings().ok_or_else(not_read_here)?;
     // What is no day was refused by then.
     let day = wanted.day.as_deref().and_then(day);
@@ -184,6 +185,7 @@ pub(super) async fn replay(
     let found = found.map_err(|error| unreadable(&recording, &error))?;
     let recorded = found.ok_or_else(|| Problem::not_found("recording", &recording))?;
     note(|notes| {
+        notes.of(parts.owner);
         let (vm, owner) = (parts.vm, parts.owner.unwrap_or("somebody unknown"));
         notes.remark(format!(
             "replayed the recording {recording} of {owner}'s VM {vm}"

@@ -120,6 +120,7 @@ async fn list(
     page: Page,
 ) -> Result<Answer<Items<VmSessionView>>, Problem> {
     caller.require(Action::SeeVmSessions, Whose::Other(AccessLevel::Admin))?;
+    note(|notes| notes.of(wanted.user.as_deref()));
     let is = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|it| it == is);
     let connections = state.caches().connections.list(|it| {
         wanted.live.is_none_or(|live| it.is_live() == live)
@@ -207,6 +208,7 @@ fn find_for(
         None => Whose::Other(AccessLevel::Admin),
     };
     caller.require(action, whose)?;
+    note(|notes| notes.of(Some(&connection.spec.owner)));
     Ok(connection)
 }
 

@@ -35,6 +35,7 @@ pub(crate) use self::{
     view::VmView,
 };
 use crate::{
+    audit::note,
     auth::Caller,
     lookup::present,
     notices::{note_new_vm, note_vm_edit},
@@ -77,6 +78,7 @@ async fn list(
 ) -> Result<Answer<Items<Shown<VmView>>>, Problem> {
     let namespace = if scope.all {
         caller.require(Action::SeeVm, Whose::Other(AccessLevel::Admin))?;
+        note(|notes| notes.of(None));
         None
     } else {
         let owner = find_owner(&state, &caller, scope.owner.as_deref()).await?;
@@ -494,7 +496,9 @@ async fn find_owner(
             caller.require(Action::SeeVm, Whose::Other(AccessLevel::ReadOnly))?;
             let key = ObjectKey::cluster(owner);
             let found = present(state, &state.caches().users, &key).await?;
-            found.ok_or_else(|| Problem::not_found("user", owner))
+            let found = found.ok_or_else(|| Problem::not_found("user", owner))?;
+            note(|notes| notes.of(Some(owner)));
+            Ok(found)
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<Value>>>);
+pub struct Kept(Arc<Mutex<Vec<Value>>>);
 
 impl ApiAudit for Kept {
     fn record(&self, record: &ApiRecord) {
@@ -25,19 +25,19 @@ impl ApiAudit for Kept {
 
 impl Kept {
     /// What came since somebody last looked.
-    fn take(&self) -> Vec<Value> {
+    pub fn take(&self) -> Vec<Value> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 
     #[track_caller]
-    fn one(&self) -> Value {
+    pub fn one(&self) -> Value {
         let mut records = self.take();
         assert_eq!(records.len(), 1, "{records:#?}");
         records.remove(0)
     }
 }
 
-async fn world() -> (World, Kept) {
+pub async fn world() -> (World, Kept) {
     let kept = Kept::default();
     let sink = kept.clone();
     (World::with(|builder| builder.audit(sink)).await, kept)

@@ -5,6 +5,7 @@
 mod account;
 mod alike;
 mod audit;
+mod audit_reads;
 mod bad_input;
 mod bootstrap;
 mod budget;

@@ -16,10 +16,10 @@ use crate::{
     world::{World, request, send},
 };
 
-const CAST: &str = "20260101T000000Z_kite-user-ann_web_web_0a.cast";
+pub const CAST: &str = "20260101T000000Z_kite-user-ann_web_web_0a.cast";
 
 /// One recording, and a disk that fails for another.
-struct Shelf;
+pub struct Shelf;
 
 #[async_trait]
 impl Recordings for Shelf {
@@ -53,7 +53,7 @@ impl Recordings for Shelf {
 }
 
 /// What is kept though no session is known that it is of.
-const KEPT: [&str; 4] = [
+pub const KEPT: [&str; 4] = [
     "20251111T235959Z_kite-user-ann_web_ann-web_01.cast",
     "20251112T000000Z_kite-user-ann_db_ann-db_02.cast",
     "20251112T100000Z_kite-user-gone_web_gone_web_03.cast",
