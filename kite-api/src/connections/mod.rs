@@ -11,10 +11,14 @@
 //! | `archive` | recordings whose sessions may be forgotten |
 //! | `recordings` | reading recordings from where gateways keep them |
 //! | `sweep` | the ends of those whose process is gone |
-//! | `forget` | how much is kept of those that have ended |
+//! | `kept` | which are kept of those that have ended, and for which others these stand |
+//! | `merge` | having one stand for others |
+//! | `forget` | clearing away what is not kept |
 
 mod archive;
 mod forget;
+mod kept;
+mod merge;
 mod recordings;
 mod routes;
 mod sweep;
@@ -138,12 +142,14 @@ fn is_of(connection: &KiteConnection, found: &Found) -> bool {
 
 fn found_by(page: &Page, connection: &KiteConnection) -> bool {
     let spec = &connection.spec;
-    page.wants([
+    let earlier = spec.earlier.iter().flat_map(|it| &it.peers);
+    let own = [
         spec.vm.name.as_str(),
         spec.owner.as_str(),
         spec.login.as_str(),
         spec.peer.as_deref().unwrap_or_default(),
-    ])
+    ];
+    page.wants(own.into_iter().chain(earlier.map(String::as_str)))
 }
 
 fn newest_first(mut connections: Vec<Arc<KiteConnection>>, page: &Page) -> Items<VmSessionView> {

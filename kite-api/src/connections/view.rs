@@ -55,6 +55,31 @@ pub(super) struct VmSessionView {
     bytes_down: Option<i64>,
     /// Names of what was recorded of its terminals.
     recordings: Vec<String>,
+    /// Earlier sessions of the same login name and as a rule from the same address, in whose
+    /// place it stands, as there were too many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    earlier: Option<EarlierView>,
+}
+
+/// Sessions that are not kept one by one.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "EarlierVmSessions")]
+struct EarlierView {
+    /// How many.
+    count: i64,
+    /// When the first of them began.
+    #[schemars(extend("format" = "date-time"))]
+    first_opened_at: String,
+    /// When the last of them began.
+    #[schemars(extend("format" = "date-time"))]
+    last_opened_at: String,
+    /// Bytes from the users to the VM, as far as anybody could say.
+    bytes_up: i64,
+    /// Bytes from the VM to the users, as far as anybody could say.
+    bytes_down: i64,
+    /// Addresses of the clients: of many those that came first.
+    peers: Vec<String>,
 }
 
 /// That somebody wants a session to end.
@@ -96,6 +121,14 @@ impl VmSessionView {
             bytes_up: ended.and_then(|ended| ended.bytes_up),
             bytes_down: ended.and_then(|ended| ended.bytes_down),
             recordings: spec.recordings.clone(),
+            earlier: spec.earlier.as_ref().map(|earlier| EarlierView {
+                count: earlier.count,
+                first_opened_at: earlier.first.0.to_string(),
+                last_opened_at: earlier.last.0.to_string(),
+                bytes_up: earlier.bytes_up,
+                bytes_down: earlier.bytes_down,
+                peers: earlier.peers.clone(),
+            }),
         }
     }
 }

@@ -47,6 +47,11 @@ async fn kept(world: &World) -> Vec<i64> {
 
 /// So many sessions that have ended, the first one last.
 async fn make_history(world: &World, vm: &KiteVirtualMachine, count: i64) {
+    make_history_of(world, vm, count, 0).await;
+}
+
+/// The same, in each of which so many bytes went up.
+async fn make_history_of(world: &World, vm: &KiteVirtualMachine, count: i64, bytes: i64) {
     let namespace = vm.namespace().unwrap();
     let now = Timestamp::now();
     let make = async |number: i64| {
@@ -56,7 +61,7 @@ async fn make_history(world: &World, vm: &KiteVirtualMachine, count: i64) {
             "openedAt": "2026-01-01T00:00:00Z",
             "ended": {
                 "at": (now - SignedDuration::from_secs(number)).to_string(), "why": "over",
-                "bytesUp": 0, "bytesDown": 0,
+                "bytesUp": bytes, "bytesDown": 0,
             },
         });
         let connection = object(&namespace, serde_json::from_value(spec).unwrap());
@@ -65,6 +70,22 @@ async fn make_history(world: &World, vm: &KiteVirtualMachine, count: i64) {
     let all: Vec<_> = stream::iter(1..=count).then(make).collect().await;
     let seen = &world.state.caches().connections;
     seen.caught_up_with(all.last().unwrap()).await;
+}
+
+/// How many of `ann`'s sessions are counted by others, and by how many.
+async fn counted(world: &World) -> (i64, usize) {
+    let namespace = Some(names::user_namespace("ann"));
+    let params = ListParams::default();
+    let listed = world.cluster.list::<KiteConnection>(namespace, &params);
+    let listed = listed.await.unwrap().items;
+    let earlier: Vec<_> = listed
+        .into_iter()
+        .filter_map(|it| it.spec.earlier)
+        .collect();
+    let bytes: i64 = earlier.iter().map(|it| it.bytes_up).sum();
+    let count: i64 = earlier.iter().map(|it| it.count).sum();
+    assert_eq!(bytes, 2 * count, "what they carried");
+    (count, earlier.len())
 }
 
 fn deletions(fake: &FakeCluster) -> u64 {
@@ -253,4 +274,60 @@ async fn deletions_that_hang_do_not_hold_up_the_ends_of_others() {
     assert_eq!(lasting(&world).await, 1);
     tokio::time::sleep(Duration::from_secs(180)).await;
     assert_eq!(lasting(&world).await, 0);
+}
+
+/// What was done in a VM is not pushed out by doing something in it again and again.
+#[tokio::test]
+async fn sessions_that_were_used_are_counted_where_there_are_too_many() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let web = make_vm(&world, "ann", "web").await;
+    let evidence = json!({
+        "peer": "198.51.100.9",
+        "ended": {
+            "at": (Timestamp::now() - SignedDuration::from_hours(700)).to_string(),
+            "why": "closed by the user", "bytesUp": 7, "bytesDown": 9,
+        },
+    });
+    report(&world, &web, &Instance::new(9, None), 0, evidence).await;
+    make_history_of(&world, &web, 1_103, 2).await;
+    tokio::time::pause();
+    for _ in 0..9 {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+    }
+    let numbers = kept(&world).await;
+    assert_eq!(numbers.len(), 1_000);
+    assert_eq!(numbers[0], 0, "it came from elsewhere");
+    // The others have the rest, of which one stands for those that are gone.
+    assert_eq!(numbers[999], 999);
+    assert_eq!(counted(&world).await, (104, 1));
+    let path = "/api/v1/vms/web/sessions?limit=1000";
+    let page = world.get(path, &ann).await;
+    assert_eq!(page.status, 200, "{page:?}");
+    let items = page.body["items"].as_array().unwrap();
+    let shown = items.iter().filter(|it| it["earlier"].is_object());
+    let shown: Vec<_> = shown.collect();
+    assert_eq!(shown.len(), 1, "{shown:?}");
+    assert_eq!(shown[0]["number"], 999);
+    let earlier = &shown[0]["earlier"];
+    assert_eq!(
+        (&earlier["count"], &earlier["bytesUp"]),
+        (&json!(104), &json!(208))
+    );
+    assert_eq!(earlier["firstOpenedAt"], "2026-01-01T00:00:00Z");
+}
+
+#[tokio::test]
+async fn replicas_count_each_session_once() {
+    let world = World::new().await;
+    let _other = world.replica().await;
+    world.user("ann", AccessLevel::User).await;
+    let web = make_vm(&world, "ann", "web").await;
+    make_history_of(&world, &web, 1_300, 2).await;
+    tokio::time::pause();
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+    }
+    assert_eq!(kept(&world).await, (1..=1_000).collect::<Vec<_>>());
+    assert_eq!(counted(&world).await, (300, 1));
 }

@@ -11,6 +11,10 @@ use serde::{Deserialize, Serialize};
 
 /// Most recordings that one connection's object names; the audit log names all.
 pub const MOST_RECORDINGS: usize = 64;
+/// Most addresses that are named of connections in whose place another one stands.
+pub const MOST_EARLIER_PEERS: usize = 16;
+/// Most of them that are named at a time, while they are cleared away.
+pub const MOST_COUNTED: usize = 64;
 
 /// What clients say of themselves: nothing that a terminal would act on.
 const PRINTABLE: &str = "^[ -~]*$";
@@ -47,6 +51,7 @@ const RECORDING: &str = "^[A-Za-z0-9_-][A-Za-z0-9._-]*$";
 #[x_kube(validation = Rule::new("self.vm == oldSelf.vm && self.owner == oldSelf.owner && self.login == oldSelf.login && self.kind == oldSelf.kind && self.instance == oldSelf.instance && self.number == oldSelf.number && self.openedAt == oldSelf.openedAt").message("whose connection it is and what to cannot be changed"))]
 #[x_kube(validation = Rule::new("!has(oldSelf.end) || (has(self.end) && self.end == oldSelf.end)").message("the wish that a connection ends cannot be taken back"))]
 #[x_kube(validation = Rule::new("!has(oldSelf.recordings) || (has(self.recordings) && oldSelf.recordings.all(it, it in self.recordings))").message("recordings are added and never taken away"))]
+#[x_kube(validation = Rule::new("!has(oldSelf.earlier) || (has(self.earlier) && self.earlier.count >= oldSelf.earlier.count)").message("what stands for earlier connections is not taken away"))]
 #[serde(rename_all = "camelCase")]
 pub struct KiteConnectionSpec {
     /// The VM that it leads to, in the namespace of this object.
@@ -92,6 +97,9 @@ pub struct KiteConnectionSpec {
     /// That it is over. Absent while it lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<ConnectionEnd>,
+    /// Earlier ones like it in whose place it stands, where there were too many of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<EarlierConnections>,
 }
 
 /// A VM, and no other of the same name.
@@ -154,6 +162,38 @@ pub struct ConnectionEnd {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub bytes_down: Option<i64>,
+}
+
+/// Connections to the same VM, by the same name and as a rule from the same address, that
+/// are not there any more one by one.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct EarlierConnections {
+    /// How many.
+    #[schemars(range(min = 1))]
+    pub count: i64,
+    /// When the first of them was opened.
+    #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("first must be before the year 9000"))]
+    #[serde(deserialize_with = "crate::time::required")]
+    pub first: Time,
+    /// When the last of them was opened.
+    #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("last must be before the year 9000"))]
+    #[serde(deserialize_with = "crate::time::required")]
+    pub last: Time,
+    /// Bytes from the users to the VM, as far as anybody could say.
+    #[schemars(range(min = 0))]
+    pub bytes_up: i64,
+    /// Bytes from the VM to the users, as far as anybody could say.
+    #[schemars(range(min = 0))]
+    pub bytes_down: i64,
+    /// Addresses where the clients were, as far as known: of many those that came first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(max = 64), regex(pattern = PRINTABLE)))]
+    pub peers: Vec<String>,
+    /// Names of those that were counted last, of which some may still be there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 253)))]
+    pub counted: Vec<String>,
 }
 
 impl KiteConnection {

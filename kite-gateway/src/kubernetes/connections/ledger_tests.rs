@@ -32,6 +32,7 @@ fn spec(number: u64) -> KiteConnectionSpec {
         recordings: Vec::new(),
         end: None,
         ended: None,
+        earlier: None,
     }
 }
 

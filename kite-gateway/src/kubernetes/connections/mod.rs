@@ -246,6 +246,7 @@ impl Shared {
             recordings: Vec::new(),
             end: None,
             ended: None,
+            earlier: None,
         }
     }
 
