@@ -122,7 +122,7 @@ pub(super) fn covers(rule: &Value, wanted: &Attributes) -> bool {
 }
 
 /// How a subject of a binding names the user, if it does.
-fn subject_of(subjects: &Value, identity: &Identity, namespace: &str) -> Option<String> {
+pub(super) fn subject_of(subjects: &Value, identity: &Identity, namespace: &str) -> Option<String> {
     subjects.as_array().into_iter().flatten().find_map(|s| {
         let text = |f: &str| s[f].as_str().unwrap_or_default();
         let name = text("name");

@@ -23,7 +23,7 @@ mod prune;
 mod validate;
 
 pub use cel::Rule;
-pub(crate) use cel::{Program, untyped};
+pub(crate) use cel::{Program, authorizer, untyped};
 pub use default::apply_defaults;
 pub use error::{CauseReason, FieldError, aggregate};
 pub use meta::{object_meta, object_meta_json};

@@ -2,6 +2,7 @@
 //! the same language as the rules of definitions.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
@@ -11,10 +12,11 @@ use serde_json::{Map, Value, json};
 
 use super::registry::Resource;
 use super::{ApiServer, Call};
+use crate::auth::{Identity, Rights};
 use crate::rest::selector::LabelSelector;
-use crate::schema::{Program, untyped};
+use crate::schema::{Program, authorizer, untyped};
 use crate::status::{Cause, Status};
-use crate::store::{GroupResource, Key};
+use crate::store::{GroupResource, Key, Store};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 /// So many compiled expressions are kept.
@@ -142,7 +144,7 @@ impl ApiServer {
     fn verdicts(&self, write: &Write<'_>, policy: &Value, binding: &Value) -> Vec<Verdict> {
         let spec = &policy["spec"];
         if !spec["paramKind"].is_object() || !binding["spec"]["paramRef"].is_object() {
-            return write.evaluate(spec, &Value::Null);
+            return write.evaluate(&self.store, spec, &Value::Null);
         }
         let params = self.params(write, &spec["paramKind"], &binding["spec"]["paramRef"]);
         if params.is_empty() {
@@ -154,7 +156,7 @@ impl ApiServer {
         }
         params
             .iter()
-            .flat_map(|params| write.evaluate(spec, params))
+            .flat_map(|params| write.evaluate(&self.store, spec, params))
             .collect()
     }
 
@@ -339,7 +341,7 @@ impl Write<'_> {
     }
 
     /// Evaluates a policy with one set of parameters.
-    fn evaluate(&self, spec: &Value, params: &Value) -> Vec<Verdict> {
+    fn evaluate(&self, store: &Store, spec: &Value, params: &Value) -> Vec<Verdict> {
         let plain = |value: Option<&Value>| untyped(value.unwrap_or(&Value::Null));
         let mut scope = Scope {
             variables: vec![
@@ -351,6 +353,8 @@ impl Write<'_> {
             ],
             composed: BTreeMap::new(),
             failed: BTreeMap::new(),
+            asks: (store, &self.call.identity),
+            authorizer: OnceCell::new(),
         };
         let list = |member: &str| spec[member].as_array().into_iter().flatten();
         let mut problems = Vec::new();
@@ -425,15 +429,19 @@ impl Write<'_> {
 }
 
 /// What the expressions of a policy can refer to.
-struct Scope {
+struct Scope<'a> {
     variables: Vec<(&'static str, Cel)>,
     /// The policy's own variables.
     composed: BTreeMap<String, Cel>,
     /// Those of them that could not be evaluated, and why.
     failed: BTreeMap<String, String>,
+    /// Who asks, and where their rights are.
+    asks: (&'a Store, &'a Identity),
+    /// Those rights, which few expressions are about.
+    authorizer: OnceCell<Cel>,
 }
 
-impl Scope {
+impl Scope<'_> {
     fn run(&self, expression: &Value) -> Result<Cel, String> {
         let source = expression.as_str().unwrap_or_default();
         let told = |why: &str| format!("expression '{}' resulted in error: {why}", source.trim());
@@ -445,6 +453,12 @@ impl Scope {
         let own: std::collections::HashMap<String, Cel> =
             self.composed.clone().into_iter().collect();
         variables.push(("variables", Cel::from(own)));
+        if program.uses("authorizer") {
+            let (store, identity) = self.asks;
+            let rights = || authorizer(Rights::of(store, identity));
+            let asked = self.authorizer.get_or_init(rights).clone();
+            variables.push(("authorizer", asked));
+        }
         program.run(&variables).map_err(|why| {
             let missing = why.strip_prefix("no such key: ");
             match missing.and_then(|name| Some((name, self.failed.get(name)?))) {

@@ -45,7 +45,7 @@ pub const SUPPORT: &[Row] = &[
     row(
         "ValidatingAdmissionPolicy",
         Support::Differs,
-        "without `authorizer`, audit annotations and type checking; expressions are compiled when they are first used",
+        "`authorizer` goes by the roles and bindings alone, also where `rbac` is off, and lacks `path`, `serviceAccount` and `requestResource`; without audit annotations and type checking; expressions are compiled when they are first used",
     ),
     row(
         "requests for subresources and `Webhook`",

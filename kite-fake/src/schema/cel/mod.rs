@@ -1,6 +1,7 @@
 //! CEL rules of a schema (`x-kubernetes-validations`): compiled once with the
 //! schema, evaluated for each write.
 
+mod authorizer;
 mod check;
 mod compare;
 mod convert;
@@ -24,6 +25,7 @@ use serde_json::{Map, Value};
 
 use super::field_path;
 
+pub(crate) use authorizer::authorizer;
 pub(super) use evaluate::{check_default, evaluate};
 pub(crate) use program::{Program, Reads};
 pub(super) use review::review;

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 
 use super::check::display;
-use super::{functions, rewrite};
+use super::{authorizer, functions, rewrite};
 use kube_cel::KubeCelExt;
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
 use kube_cel::cel::parser::{Expression, ParseErrors, Parser};
@@ -289,6 +289,7 @@ fn root() -> &'static Context<'static> {
     static ROOT: LazyLock<Context<'static>> = LazyLock::new(|| {
         let mut context = Context::default().with_all();
         functions::register(&mut context);
+        authorizer::register(&mut context);
         context
     });
     &ROOT
