@@ -160,3 +160,159 @@ async fn ways_in_from_outside_are_made_by_the_controller() {
         .await
         .unwrap();
 }
+
+/// A kind of somebody else's, with whatever in it.
+fn definition(group: &str, version: &str, kind: &str, plural: &str) -> Value {
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": format!("{plural}.{group}"),
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
+        },
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
+            "versions": [{
+                "name": version, "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": schema},
+            }],
+        },
+    })
+}
+
+#[tokio::test]
+async fn routes_of_other_kinds_and_endpoints_are_not_made_by_tenants() {
+    let stage = Stage::new().await;
+    let params = PostParams::default();
+    let gateway = "gateway.networking.k8s.io";
+    let theirs = [
+        ("route.openshift.io", "v1", "Route", "routes"),
+        (gateway, "v1", "ListenerSet", "listenersets"),
+        (gateway, "v1beta1", "ReferenceGrant", "referencegrants"),
+        (
+            "gateway.networking.x-k8s.io",
+            "v1alpha1",
+            "XListenerSet",
+            "xlistenersets",
+        ),
+    ];
+    for (group, version, kind, plural) in theirs {
+        let definition = definition(group, version, kind, plural);
+        stage.cluster.create(definition).unwrap();
+    }
+    let slice = json!({
+        "addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}],
+        "ports": [{"name": "ssh", "port": 22}],
+    });
+    let address = json!({
+        "subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 22}]}],
+    });
+    let kubernetes = "system:serviceaccount:kube-system:endpointslice-controller";
+    let controller = Process::Controller.username("kite");
+    let route = json!({"spec": {"to": {"kind": "Service", "name": "web"}}});
+    let mut kinds: Vec<_> = theirs
+        .map(|(group, version, kind, plural)| {
+            let kind = (group, version, kind, plural);
+            (kind, route.clone(), controller.as_str())
+        })
+        .into();
+    let slices = ("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices");
+    kinds.push((slices, slice, kubernetes));
+    kinds.push((("", "v1", "Endpoints", "endpoints"), address, kubernetes));
+    for ((group, version, kind, plural), content, maker) in kinds {
+        let kind = GroupVersionKind::gvk(group, version, kind);
+        let resource = ApiResource::from_gvk_with_plural(&kind, plural);
+        let of = |who: &str| -> Api<DynamicObject> {
+            Api::namespaced_with(stage.cluster.client_as(who), HOME, &resource)
+        };
+        let object = |name: &str| DynamicObject::new(name, &resource).data(content.clone());
+        let balancer = "system:serviceaccount:balancers:balancer";
+        for who in ["ann", ADMIN, balancer] {
+            let made = text(of(who).create(&params, &object("own")).await);
+            refused(made, "kite-routes");
+        }
+        of(maker).create(&params, &object("web")).await.unwrap();
+        let label = json!({"metadata": {"labels": {"kubernetes.io/service-name": "own"}}});
+        let edited = merge(&of("ann"), "web", &label).await;
+        // What a slice belongs to is in a label.
+        if content.get("spec").is_none() {
+            refused(edited, "kite-routes");
+        }
+        merge(&of(maker), "web", &label).await.unwrap();
+        let masters: Api<DynamicObject> =
+            Api::namespaced_with(stage.cluster.client(), HOME, &resource);
+        masters.create(&params, &object("masters")).await.unwrap();
+        // Those who run a cluster without accounts of their own for each controller.
+        of("system:kube-controller-manager")
+            .create(&params, &object("manager"))
+            .await
+            .unwrap();
+    }
+    let resource = GroupVersionKind::gvk("route.openshift.io", "v1", "Route");
+    let resource = ApiResource::from_gvk(&resource);
+    let openshift = "system:serviceaccount:openshift-infra:ingress-to-route-controller";
+    let routes: Api<DynamicObject> =
+        Api::namespaced_with(stage.cluster.client_as(openshift), HOME, &resource);
+    let made = DynamicObject::new("web-x2x4z", &resource).data(route);
+    routes.create(&params, &made).await.unwrap();
+}
+
+#[tokio::test]
+async fn administrators_by_a_binding_alone_are_let_through_the_doors() {
+    let stage = Stage::new().await;
+    let params = PostParams::default();
+    let rbac = "rbac.authorization.k8s.io";
+    let bind = |kind: &str, name: &str, user: &str, namespace: Option<&str>| {
+        let mut binding = json!({
+            "apiVersion": format!("{rbac}/v1"), "kind": kind, "metadata": {"name": name},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "everything"},
+            "subjects": [{"apiGroup": rbac, "kind": "User", "name": user}],
+        });
+        if let Some(namespace) = namespace {
+            binding["metadata"]["namespace"] = json!(namespace);
+        }
+        stage.cluster.create(binding).unwrap();
+    };
+    let everything = json!({
+        "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole",
+        "metadata": {"name": "everything"},
+        "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}],
+    });
+    stage.cluster.create(everything).unwrap();
+    bind("ClusterRoleBinding", "root", "root", None);
+    // Who may do everything in one namespace administers that, and not the cluster.
+    bind("RoleBinding", "ann", "ann", Some(HOME));
+    let machine = ApiResource::from_gvk(&GroupVersionKind::gvk(
+        "kubevirt.io",
+        "v1",
+        "VirtualMachine",
+    ));
+    let spec = json!({"runStrategy": "Halted", "template": {"spec": {"domain": {"devices": {}}}}});
+    let object = DynamicObject::new("own", &machine).data(json!({ "spec": spec }));
+    let launchers: Api<Pod> = stage.of(KUBEVIRT);
+    launchers.create(&params, &pod("launcher")).await.unwrap();
+    for (who, may) in [("ann", false), ("root", true)] {
+        let services: Api<Service> = stage.of(who);
+        let served = services.create(&params, &service("own", "ClusterIP")).await;
+        let machines: Api<DynamicObject> =
+            Api::namespaced_with(stage.cluster.client_as(who), HOME, &machine);
+        let made = machines.create(&params, &object).await;
+        let pods: Api<Pod> = stage.of(who);
+        let nothing = json!({});
+        let connected =
+            pods.create_subresource::<Value, Value>("exec", "launcher", &params, &nothing);
+        let connected = text(connected.await);
+        if may {
+            served.unwrap();
+            made.unwrap();
+            // There is no kubelet to go on with.
+            let error = connected.unwrap_err();
+            assert!(error.contains("does not support"), "{error}");
+        } else {
+            refused(text(served), "kite-routes");
+            refused(text(made), "kite-machines");
+            refused(connected, "kite-launchers");
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use kite_core::crd;
 
-use super::{ADMINISTRATORS, CLUSTER, Policy, Process, in_one_of, usernames};
+use super::{CLUSTER, Policy, Process, is_administrator, usernames};
 
 /// Sessions in VMs are written by whoever carries them, the gateway and the API. Others
 /// may say that one is to end, and nothing else: what tells who was in a VM must not be
@@ -37,7 +37,7 @@ pub(super) fn connections(namespace: &str) -> Policy {
             (
                 format!(
                     "request.operation != 'DELETE' || {CLUSTER} || {}",
-                    in_one_of(ADMINISTRATORS)
+                    is_administrator()
                 ),
                 "sessions in VMs are evidence: Kite removes them after 30 days, and administrators \
                  of the cluster may"

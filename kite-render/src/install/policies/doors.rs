@@ -5,9 +5,7 @@
 
 use kite_core::names;
 
-use super::{
-    ADMINISTRATORS, CLUSTER, Policy, in_one_of, in_operators, keeps, not_by_controller, of_a_user,
-};
+use super::{CLUSTER, Policy, in_operators, is_administrator, keeps, not_by_controller, of_a_user};
 
 const WRITES: [&str; 2] = ["CREATE", "UPDATE"];
 
@@ -26,22 +24,32 @@ const MACHINES: [(&str, &[&str]); 4] = [
     ("snapshot.kubevirt.io/*", &["virtualmachinerestores"]),
 ];
 
-/// Kinds by which something is reached from outside.
-const ROUTES: [(&str, &[&str]); 3] = [
-    ("", &["services"]),
+/// Kinds by which something is reached from outside, or by which what is reached is
+/// somewhere else than it seems to be.
+const ROUTES: [(&str, &[&str]); 6] = [
+    ("", &["services", "endpoints"]),
+    ("discovery.k8s.io", &["endpointslices"]),
     ("networking.k8s.io", &["ingresses"]),
+    ("route.openshift.io/*", &["routes"]),
     (
         "gateway.networking.k8s.io/*",
         &[
             "gateways",
             "grpcroutes",
             "httproutes",
+            "listenersets",
+            "referencegrants",
             "tcproutes",
             "tlsroutes",
             "udproutes",
         ],
     ),
+    ("gateway.networking.x-k8s.io/*", &["xlistenersets"]),
 ];
+
+/// Who makes routes of Ingresses on `OpenShift`, which are the controller's.
+const ROUTES_OF_INGRESSES: &str =
+    "system:serviceaccount:openshift-infra:ingress-to-route-controller";
 
 /// Nobody gets into the pods in which VMs run: there is what `KubeVirt` knows of the VM,
 /// its disks and its memory, and a port that is forwarded is behind the walls.
@@ -92,10 +100,14 @@ pub(super) fn machines(namespace: &str, operators: &[String]) -> Policy {
 /// What is reached from outside in users' namespaces is what the controller makes: an
 /// address of the load balancer, a port of every node and the annotations that an ingress
 /// controller obeys are the cluster's. Such controllers note what they have done in
-/// annotations of what is there.
+/// annotations of what is there. Endpoints, which have no `spec`, are for Kubernetes alone.
 pub(super) fn routes(namespace: &str, operators: &[String]) -> Policy {
     let mut when = by_others(operators);
     when.push(not_by_controller(namespace));
+    when.push((
+        "not-of-an-ingress",
+        format!("request.userInfo.username != '{ROUTES_OF_INGRESSES}'"),
+    ));
     let is_controller = format!(
         "(request.userInfo.username.startsWith('system:') && \
          !request.userInfo.username.startsWith('system:serviceaccount:{}'))",
@@ -107,12 +119,12 @@ pub(super) fn routes(namespace: &str, operators: &[String]) -> Policy {
         when,
         rules: vec![(
             format!(
-                "{} && ({is_controller} || {})",
+                "has(object.spec) && {} && ({is_controller} || {})",
                 keeps_spec(),
                 keeps("annotations")
             ),
-            "in a user's namespace Services, Ingresses and routes are made and changed by Kite's \
-             controller: set spec.domainPrefix of the VM"
+            "in a user's namespace Services, their endpoints, Ingresses and routes are made and \
+             changed by Kite's controller: set spec.domainPrefix of the VM"
                 .to_owned(),
         )],
     }
@@ -138,7 +150,9 @@ fn by_others(operators: &[String]) -> Vec<(&'static str, String)> {
         ),
         (
             "not-an-administrator",
-            format!("!{}", in_one_of(ADMINISTRATORS)),
+            // All conditions are evaluated, and this one may ask somebody: not for writes
+            // that are none of Kite's business.
+            format!("!({} && {})", of_a_user(), is_administrator()),
         ),
     ]
 }
