@@ -16,7 +16,8 @@ use crate::{
     auth::{
         COOKIE_MEANING, Caller, Client, EMAIL_UNVERIFIED, PASSWORD, PasswordOwner, SignedIn,
         StoredPassword, belongs_to, end_session, end_sessions_but, greet, is_long, is_open,
-        new_epoch, prove_password, proved_until, read_password, require_free_email, sessions_of,
+        new_epoch, prove_password, proved_until, read_password, require_free_email, rest_on,
+        sessions_of, unasked,
     },
     key_dates,
     notices::note_edit,
@@ -266,6 +267,9 @@ async fn change_password(
     let current = current.unwrap_or_default();
     prove_password(&state, &caller, &client, "currentPassword", current).await?;
     let is_long = is_long(&new);
+    let as_sent = IfMatch::default();
+    let (user, condition) = rest_on(&state, user, as_sent, None, Some(&new)).await?;
+    let user = &*user;
     let hash = state.passwords().hash(new).await?;
     let password = StoredPassword::make(&state, &user.name_any(), &hash, is_long).await?;
     let mut spec = password.fields();
@@ -276,8 +280,8 @@ async fn change_password(
     notes.append(&mut note_edit(user, &spec));
     let spec = Value::from(spec);
     let cache = &state.caches().users;
-    let anyhow = IfMatch::default();
-    let edited = edit_noting(&state, cache, user, &anyhow, &spec, &notes, &form).await;
+    let edited = edit_noting(&state, cache, user, &condition, &spec, &notes, &form).await;
+    let edited = edited.map_err(unasked);
     let edited = password.settle(&state, Some(user), edited).await?;
     tracing::info!(user = caller.name(), "changed the own password");
     // They are over by now; this clears them away.

@@ -26,7 +26,7 @@ use crate::{
         Caller, EMAIL_UNVERIFIED, Maker, PASSWORD, PasswordOwner, StoredPassword, create_user,
         end_sessions_of, forget_password, has_long_password, is_long,
         last_admin::{Lowered, lower, lowers},
-        new_epoch, read_password, remove_factor, require_free_email,
+        new_epoch, read_password, remove_factor, require_free_email, rest_on,
     },
     key_dates,
     lookup::present,
@@ -351,6 +351,8 @@ async fn patch(
     };
     // What is wrong whatever was edited meanwhile is told first.
     condition.check(user.as_ref())?;
+    let (user, condition) =
+        rest_on(&state, &user, condition, access_level, password.as_deref()).await?;
     // A later pardon does not bring them back.
     let ends_tokens = end_tokens || suspended == Some(true) || (password.is_some() && !keep_tokens);
     if !spec.is_empty() || end_tokens {

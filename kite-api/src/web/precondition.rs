@@ -37,6 +37,12 @@ pub(crate) fn tag_of<K: Object>(object: &K) -> String {
 pub(crate) struct IfMatch(Vec<String>);
 
 impl IfMatch {
+    /// That nobody edits an object any more after it was found so, whoever asks: for what
+    /// rests on a look at it.
+    pub(crate) fn as_found<K: Object>(object: &K) -> Self {
+        Self(vec![tag_of(object)])
+    }
+
     /// Refuses an object that is not as the request thinks.
     pub(crate) fn check<K: Object>(&self, object: &K) -> Result<(), Problem> {
         let tag = tag_of(object);

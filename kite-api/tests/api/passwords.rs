@@ -5,6 +5,7 @@ use kite_core::crd::AccessLevel;
 use serde_json::{Value, json};
 
 use crate::{
+    gate::Gate,
     lists::new_vm,
     world::{Answer, PASSWORD, TOKEN, World, request, send},
 };
@@ -208,5 +209,72 @@ async fn a_password_fits_however_its_characters_are_put_together() {
         let body = json!({"username": "ann", "password": password});
         let answer = world.post("/api/v1/auth/sign-in", "", body).await;
         assert_eq!(answer.status, status, "{password:?}");
+    }
+}
+
+/// A replica whose write of eve's account is held, with eve, whose password is long.
+async fn held(world: &World, root: &str) -> (axum::Router, Gate, String) {
+    let body = json!({"username": "eve", "password": LONG});
+    let made = world.post("/api/v1/admin/users", root, body).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    world.prepare_namespace("eve").await;
+    let body = json!({"username": "eve", "password": LONG});
+    let eve = world.post("/api/v1/auth/sign-in", "", body).await;
+    let (slow, gate) = Gate::replica(
+        world,
+        |it| it,
+        |request| {
+            request.method() == Method::PATCH && request.uri().path().ends_with("/kiteusers/eve")
+        },
+    )
+    .await;
+    (slow, gate, eve.text("/token").to_owned())
+}
+
+const LONG: &str = "kw7-bat!kw7-";
+const SHORT: &str = "kw7-bat!kw7";
+const EVE: &str = "/api/v1/admin/users/eve";
+
+#[tokio::test]
+async fn who_sets_a_short_password_while_they_are_raised_is_not_raised() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let (slow, gate, _) = held(&world, &root).await;
+    let meanwhile = async {
+        gate.holds_one().await;
+        let short = json!({"password": SHORT});
+        assert_eq!(world.patch(EVE, &root, short).await.status, 200);
+        gate.let_on(9);
+    };
+    let raise = request(
+        Method::PATCH,
+        EVE,
+        &root,
+        Some(json!({"accessLevel": "Admin"})),
+    );
+    let (raised, ()) = tokio::join!(send(&slow, raise), meanwhile);
+    raised.is_problem(412, "changed-meanwhile");
+    assert_eq!(world.get(EVE, &root).await.text("/accessLevel"), "User");
+}
+
+#[tokio::test]
+async fn who_is_raised_while_they_set_a_short_password_keeps_the_long_one() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let (slow, gate, eve) = held(&world, &root).await;
+    let meanwhile = async {
+        gate.holds_one().await;
+        let raise = json!({"accessLevel": "Admin"});
+        assert_eq!(world.patch(EVE, &root, raise).await.status, 200);
+        gate.let_on(9);
+    };
+    let own = json!({"currentPassword": LONG, "newPassword": SHORT});
+    let set = request(Method::POST, "/api/v1/me/password", &eve, Some(own));
+    let (set, ()) = tokio::join!(send(&slow, set), meanwhile);
+    set.is_problem(409, "conflict");
+    for (password, status) in [(LONG, 200), (SHORT, 401)] {
+        let body = json!({"username": "eve", "password": password});
+        let answer = world.post("/api/v1/auth/sign-in", "", body).await;
+        assert_eq!(answer.status, status, "{password}");
     }
 }
