@@ -4,6 +4,7 @@
 //! of what is merely on its way, and all else is told that does not hold, and for
 //! which they give words, or that holds and sounds like a failure.
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kite_core::{
     cdi::DataVolume,
@@ -159,13 +160,29 @@ pub(super) fn drain(instance: Option<&VirtualMachineInstance>) -> Option<Drain> 
     if let Some(fixed) = find("LiveMigratable", "False") {
         return Some(Drain::Held(told(fixed)));
     }
-    Some(failed_move(instance).map_or(Drain::Asked, Drain::Failed))
+    let asked = find("EvacuationRequested", "True").and_then(since);
+    Some(failed_move(instance, asked).map_or(Drain::Asked, Drain::Failed))
 }
 
-/// Why the last migration of an instance has failed, if it has.
-pub(super) fn failed_move(instance: Option<&VirtualMachineInstance>) -> Option<String> {
+/// Since when a condition is as it is, as far as that is told.
+pub(super) fn since(condition: &StatusCondition) -> Option<Timestamp> {
+    condition.last_transition_time.as_deref()?.parse().ok()
+}
+
+/// Why the last migration of an instance has failed, if it has. One that ended before it was
+/// `asked` for what it is to move for now was for something else; of times that are not told
+/// nobody knows.
+pub(super) fn failed_move(
+    instance: Option<&VirtualMachineInstance>,
+    asked: Option<Timestamp>,
+) -> Option<String> {
     let state = instance?.status.as_ref()?.other.get("migrationState")?;
     if state.get("failed").and_then(Value::as_bool) != Some(true) {
+        return None;
+    }
+    let ended = state.get("endTimestamp").and_then(Value::as_str);
+    let ended = ended.and_then(|it| it.parse::<Timestamp>().ok());
+    if ended.zip(asked).is_some_and(|(ended, asked)| ended < asked) {
         return None;
     }
     let why = state.get("failureReason").and_then(Value::as_str);

@@ -227,6 +227,18 @@ fn who_holds_up_a_drain_is_known_and_why() {
         Some(Drain::Failed("no room".to_owned()))
     );
     assert!(matches!(failed(""), Some(Drain::Failed(_))));
+    let ended = |time: &str| {
+        let mut asked = asked.clone();
+        asked["lastTransitionTime"] = json!("2026-05-04T08:00:00Z");
+        let state = json!({"failed": true, "failureReason": "no room", "endTimestamp": time});
+        of(&[asked], json!({ "migrationState": state }))
+    };
+    // Another one failed before it was to leave.
+    assert_eq!(ended("2026-05-03T08:00:00Z"), Some(Drain::Asked));
+    assert_eq!(
+        ended("2026-05-04T08:01:00Z"),
+        Some(Drain::Failed("no room".to_owned()))
+    );
     // Nobody wants it to leave.
     assert_eq!(of(&[fixed], json!({"evacuationNodeName": ""})), None);
     let denied = condition("EvacuationRequested", "False", "", "");

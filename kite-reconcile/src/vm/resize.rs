@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kite_core::kubevirt::{KubeVirt, StatusCondition, VirtualMachineInstance};
 
-use super::blockers::{failed_move, words_of};
+use super::blockers::{failed_move, since, words_of};
 
 /// `KubeVirt`'s conditions of an instance that waits for more of something.
 const RESIZING: [&str; 2] = ["HotVCPUChange", "HotMemoryChange"];
@@ -54,7 +54,7 @@ pub(super) fn told(
                  VirtualMachineInstanceMigrations, and whether {SETTING} is set; after a \
                  restart (set spec.restartedAt) it has that size, too",
                 SLOW.as_secs() / 60,
-                failed_move(instance)
+                failed_move(instance, since(waits))
                     .map(|why| format!(" ({why})"))
                     .unwrap_or_default()
             ),
@@ -97,8 +97,7 @@ fn changes(instance: Option<&VirtualMachineInstance>) -> impl Iterator<Item = &S
 }
 
 fn due(condition: &StatusCondition) -> Option<Timestamp> {
-    let since: Timestamp = condition.last_transition_time.as_deref()?.parse().ok()?;
-    since.checked_add(SLOW).ok()
+    since(condition)?.checked_add(SLOW).ok()
 }
 
 #[cfg(test)]
@@ -162,6 +161,27 @@ mod tests {
         let (reason, words) = told(Some(&waits), None, at("2026-05-04T09:00:00Z")).unwrap();
         assert_eq!(reason, "ResizeWaits");
         assert!(words.contains("(no room for the target)"), "{words}");
+    }
+
+    #[test]
+    fn a_move_that_failed_before_is_not_this_one() {
+        let now = at("2026-05-04T09:00:00Z");
+        for (ended, is_told) in [
+            ("2026-05-04T07:59:59Z", false),
+            ("2026-05-04T08:00:00Z", true),
+            ("2026-05-04T08:05:00Z", true),
+        ] {
+            let mut waits = instance("True", "");
+            let state = json!({
+                "failed": true, "failureReason": "no room for the target",
+                "startTimestamp": "2026-05-04T07:50:00Z", "endTimestamp": ended,
+            });
+            let status = waits.status.as_mut().unwrap();
+            status.other.insert("migrationState".to_owned(), state);
+            let (reason, words) = told(Some(&waits), None, now).unwrap();
+            assert_eq!(reason, "ResizeWaits");
+            assert_eq!(words.contains("no room"), is_told, "{ended}: {words}");
+        }
     }
 
     #[test]
