@@ -105,9 +105,10 @@ async fn write_found<K: Object>(
 /// A notice that was written before what it tells of is done elsewhere: a crash in between
 /// tells of what did not come about, and never keeps silent of what did.
 pub(crate) struct Ahead {
-    key: ObjectKey,
-    uid: Option<String>,
-    annotation: String,
+    /// The account as it was written.
+    user: KiteUser,
+    /// The annotation that has it; none where there was no room, and it was counted.
+    annotation: Option<String>,
 }
 
 /// Tells the owner of `user` what is about to be done to another object than the account.
@@ -133,24 +134,23 @@ pub(crate) async fn tell_ahead(
         .await?;
     state.caches().users.caught_up_with(&edited).await;
     Ok(Ahead {
-        key,
-        uid: user.uid(),
-        annotation: annotation_of(&id),
+        user: edited,
+        annotation: Some(annotation_of(&id)).filter(|it| notes.contains_key(it)),
     })
 }
 
 impl Ahead {
     /// Takes it back, as nothing came of it. Where that fails it is told all the same.
     pub(crate) async fn withdraw(self, state: &ApiState) {
-        let notes = Map::from_iter([(self.annotation, Value::Null)]);
-        let patch = json!({ "metadata": { "uid": self.uid, "annotations": notes } });
-        let edited = state
-            .cluster()
-            .edit::<KiteUser>(FieldManager::API, &self.key, &patch)
-            .await;
-        match edited {
-            Ok(edited) => state.caches().users.caught_up_with(&edited).await,
-            Err(error) => tracing::warn!(%error, "a notice stays of what did not come about"),
+        let annotation = self.annotation;
+        let of = |user: &KiteUser| match &annotation {
+            Some(annotation) => (Map::from_iter([(annotation.clone(), Value::Null)]), 0),
+            None => put_away(user.annotations(), &Seen::default(), 1),
+        };
+        let written = write_seen(state, &state.caches().users, &self.user, of).await;
+        if let Err(problem) = written {
+            let why = problem.detail();
+            tracing::warn!(why, "a notice stays of what did not come about");
         }
     }
 }

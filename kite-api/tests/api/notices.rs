@@ -12,6 +12,7 @@ use kite_core::{
 use kube::api::PropagationPolicy;
 
 use crate::{
+    gate::Gate,
     lists::new_vm,
     totp,
     world::{Answer, PASSWORD, World, request, send},
@@ -244,6 +245,46 @@ async fn many_push_out_nothing_and_those_beyond_are_counted() {
     assert_eq!(items(&left).len(), 1, "{left:?}");
     assert_eq!(left.text("/items/0/name"), "since");
     assert_eq!(left.body["more"], 0);
+}
+
+#[tokio::test]
+async fn what_did_not_come_about_is_not_counted_either() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    for number in 0..14 {
+        let name = format!("n-{number}");
+        make_token(&world, &ann, &name).await;
+        end_token(&world, &ann, &name).await;
+    }
+    let more = async || {
+        let told = world.get(NOTICES, &ann).await;
+        told.body["more"].as_u64().unwrap()
+    };
+    let before = more().await;
+    assert!(before > 0);
+    let (slow, gate) = Gate::replica(
+        &world,
+        |it| it,
+        |request| request.method() == Method::POST && request.uri().path().ends_with("/kitetokens"),
+    )
+    .await;
+    let meanwhile = async {
+        gate.holds_one().await;
+        // It is told already, and seen here, before another one is.
+        while more().await == before {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        make_token(&world, &ann, "same").await;
+        assert_eq!(more().await, before + 2);
+        gate.let_on(9);
+    };
+    let body = json!({"name": "same", "scopes": ["account:read"]});
+    let asked = request(Method::POST, TOKENS, &ann, Some(body));
+    let (refused, ()) = tokio::join!(send(&slow, asked), meanwhile);
+    assert_eq!(refused.status, 409, "{refused:?}");
+    while more().await != before + 1 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
 }
 
 #[tokio::test]
