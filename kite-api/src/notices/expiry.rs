@@ -4,7 +4,10 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kite_core::crd::KiteVirtualMachine;
+use kite_core::{
+    crd::{EXPIRY_GRACE_PERIOD, KiteVirtualMachine},
+    span::Span,
+};
 use kube::ResourceExt as _;
 use serde_json::{Map, Value, json};
 
@@ -13,6 +16,7 @@ use super::{
     store::{Annotations, Record, annotation_of, applied, has_room, id_of, put, stored},
     told::note_access,
 };
+use crate::auth::SWEEP_INTERVAL;
 
 /// The annotation of a VM that tells since when it has its end.
 const END: &str = "hy3ons.github.io/end-since";
@@ -62,6 +66,28 @@ pub(super) fn of_vm(vm: &KiteVirtualMachine, now: Timestamp) -> Option<(String, 
     Some((id, record))
 }
 
+/// What is kept of a VM that may expire and be deleted until the next sweep but one, and
+/// was not seen to have expired yet: then nothing else tells of it. As long as it is there
+/// [nobody is told](is_told).
+fn ahead(vm: &KiteVirtualMachine, now: Timestamp) -> Option<(String, Record)> {
+    if vm.status.as_ref().is_some_and(|it| it.expiry.is_some()) {
+        return None;
+    }
+    let end = vm.spec.expires_at.as_ref()?.0;
+    let grace = vm.spec.expiry_grace_period.as_ref();
+    let grace = grace.map_or(EXPIRY_GRACE_PERIOD, Span::duration);
+    let until = end.checked_add(grace).ok()?;
+    if until > now + 2 * SWEEP_INTERVAL {
+        return None;
+    }
+    let uid = vm.uid().unwrap_or_default();
+    let mut record = Record::new(NoticeKind::VmDeleted, &vm.name_any(), end);
+    record.until = Some(until);
+    let id = id_of(record.kind, &format!("{uid}\n{end}\n{until}"));
+    record.vm = Some(uid);
+    Some((id, record))
+}
+
 /// Whether the owner has seen the notice called `id` of the end of `vm`.
 pub(super) fn is_seen(vm: &KiteVirtualMachine, id: &str) -> bool {
     vm.annotations().get(SEEN).is_some_and(|seen| seen == id)
@@ -92,6 +118,7 @@ pub(super) fn kept(
     let of_vm = |vm: &KiteVirtualMachine| of_vm(vm, now).filter(|(id, _)| !is_seen(vm, id));
     let mut ends: Vec<_> = vms.iter().copied().filter_map(of_vm).collect();
     ends.retain(|(_, record)| record.kind == NoticeKind::VmDeleted);
+    ends.extend(vms.iter().filter_map(|vm| ahead(vm, now)));
     let mut notes = Map::new();
     for (id, record) in stored(annotations) {
         let is_so = ends.iter().any(|(of, _)| *of == id);
@@ -110,7 +137,41 @@ pub(super) fn kept(
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_vm_that_goes_between_two_sweeps_is_told_of() {
+        let end: Timestamp = "2026-05-04T08:00:00Z".parse().unwrap();
+        let vm = |grace: &str| -> KiteVirtualMachine {
+            serde_json::from_value(json!({
+                "apiVersion": "hy3ons.github.io/v1", "kind": "KiteVirtualMachine",
+                "metadata": {"name": "web", "namespace": "kite-user-ann", "uid": "u-1"},
+                "spec": {"cpu": 1, "memory": "1Gi", "disk": "4Gi", "image": "debian-12",
+                         "sshId": "web", "expiresAt": "2026-05-04T08:00:00Z",
+                         "expiryGracePeriod": grace},
+            }))
+            .unwrap()
+        };
+        let none = Annotations::new();
+        let (brief, long) = (vm("30s"), vm("72h"));
+        // The last sweep that has found it.
+        let sweep = end - Duration::from_secs(25);
+        assert!(kept(&none, &[&long], sweep).is_empty());
+        assert!(kept(&none, &[&brief], end - Duration::from_secs(3600)).is_empty());
+        let there = applied(&none, &kept(&none, &[&brief], sweep));
+        let (_, record) = stored(&there).pop().unwrap();
+        assert_eq!(record.kind, NoticeKind::VmDeleted);
+        assert!(!is_told(&record, &[&brief], sweep));
+        assert!(kept(&there, &[&brief], sweep).is_empty());
+        // It was given another end.
+        let mut later = brief.clone();
+        later.spec.expires_at = None;
+        assert_eq!(kept(&there, &[&later], sweep).len(), 1);
+        let gone = end + Duration::from_secs(31);
+        assert!(is_told(&record, &[], gone));
+        assert!(kept(&there, &[], gone).is_empty());
+    }
 
     #[test]
     fn a_vm_that_went_as_its_time_was_over_is_told_of_though_clocks_differ() {
