@@ -2,6 +2,8 @@
 //! from a repository, or that an earlier version kept there: they are put out of sight of
 //! who may read accounts.
 
+use std::time::Duration;
+
 use kite_core::crd::KiteUser;
 use kube::ResourceExt as _;
 use serde_json::json;
@@ -15,6 +17,12 @@ use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
 };
+
+/// Most accounts whose hash one sweep takes in, by some four requests each: after an upgrade
+/// all have one. Whoever signs in is not waited for.
+const MOST: usize = 300;
+/// The time between two of them.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Takes in the hash that is in `user`, if one is, nobody has written the account since,
 /// and no replica of an earlier version needs it: the account as it is then. Its sessions
@@ -59,14 +67,15 @@ pub(super) async fn take_in(
     Ok(Some(edited))
 }
 
-/// Takes in all that there are. Several replicas may do so at a time.
+/// Takes in those that there are, so many at a time. Several replicas may do so at a time.
 pub(super) async fn take_in_all(state: &ApiState) {
     // Asked also where there is nothing to take in: it has to be so for some minutes.
     if !are_alike(state).await {
         return;
     }
     let users = &state.caches().users;
-    for user in users.list(|user| user.spec.password_hash.is_some()) {
+    let with_hash = users.list(|user| user.spec.password_hash.is_some());
+    for user in with_hash.into_iter().take(MOST) {
         if let Err(problem) = take_in(state, &user).await {
             tracing::warn!(
                 user = user.name_any(),
@@ -74,5 +83,6 @@ pub(super) async fn take_in_all(state: &ApiState) {
                 "the hash of a password stays in its account until the next sweep"
             );
         }
+        tokio::time::sleep(PAUSE).await;
     }
 }

@@ -97,6 +97,14 @@ pub(super) fn applied(annotations: &Annotations, notes: &Map<String, Value>) -> 
     applied
 }
 
+/// Whether `notes` tell of something, or put something away, and do not only note what
+/// there is.
+pub(super) fn tell(notes: &Map<String, Value>) -> bool {
+    notes
+        .keys()
+        .any(|name| name.starts_with(NOTICE) || name == MORE)
+}
+
 /// Whether another notice of this kind can be kept.
 pub(super) fn has_room(annotations: &Annotations, kind: NoticeKind) -> bool {
     let notices = stored(annotations);

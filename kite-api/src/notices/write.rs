@@ -1,6 +1,8 @@
 //! Writing notices that are written by themselves: what others changed is found out, what
 //! is about to be done elsewhere is told ahead of it, and what was seen is put away.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, Object, ObjectKey},
@@ -13,7 +15,7 @@ use serde_json::{Map, Value, json};
 use super::{
     NoticeKind,
     expiry::{self, kept},
-    store::{Record, Seen, annotation_of, applied, id_of, put, put_away},
+    store::{Record, Seen, annotation_of, applied, id_of, put, put_away, tell},
     told::{found, found_of_vm},
     vms_of,
 };
@@ -25,6 +27,28 @@ use crate::{
 
 /// How often a write is tried again that others were faster than.
 const TRIES: usize = 5;
+
+/// Most objects of which one sweep notes for the first time what there is: after an upgrade
+/// these are all accounts and all VMs.
+const MOST_FIRST: usize = 1000;
+/// The time between two of them: the API server has others to answer.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// How much a sweep may still write that tells of nothing.
+struct Pace(usize);
+
+impl Pace {
+    /// Whether `notes` are written by this sweep. What tells of something always is: what
+    /// it is about may be gone by the next one.
+    fn lets(&mut self, notes: &Map<String, Value>) -> bool {
+        if tell(notes) {
+            return true;
+        }
+        let left = self.0.checked_sub(1);
+        self.0 = left.unwrap_or_default();
+        left.is_some()
+    }
+}
 
 /// Writes `notes` to `object`, unless somebody has written it since it was read. Whether
 /// they are there now.
@@ -61,6 +85,7 @@ pub(crate) async fn find_out(state: &ApiState) {
     let is_sound = |user: &KiteUser| {
         user.spec.unreadable.is_none() && user.metadata.deletion_timestamp.is_none()
     };
+    let mut pace = Pace(MOST_FIRST);
     for user in caches.users.list(is_sound) {
         let now = Timestamp::now();
         let mut notes = found(&user, now);
@@ -68,14 +93,14 @@ pub(crate) async fn find_out(state: &ApiState) {
         let vms: Vec<&KiteVirtualMachine> = vms.iter().map(AsRef::as_ref).collect();
         let there = applied(user.annotations(), &notes);
         notes.append(&mut kept(&there, &vms, now));
-        write_found(state, &caches.users, user.as_ref(), &notes).await;
+        write_found(state, &caches.users, user.as_ref(), &notes, &mut pace).await;
     }
     let is_sound = |vm: &KiteVirtualMachine| {
         vm.spec.unreadable.is_none() && vm.metadata.deletion_timestamp.is_none()
     };
     for vm in caches.vms.list(|vm| is_sound(vm) && has_owner(vm)) {
         let notes = found_of_vm(&vm, Timestamp::now());
-        write_found(state, &caches.vms, vm.as_ref(), &notes).await;
+        write_found(state, &caches.vms, vm.as_ref(), &notes, &mut pace).await;
     }
 }
 
@@ -91,14 +116,18 @@ async fn write_found<K: Object>(
     cache: &Cache<K>,
     object: &K,
     notes: &Map<String, Value>,
+    pace: &mut Pace,
 ) {
-    if notes.is_empty() {
+    if notes.is_empty() || !pace.lets(notes) {
         return;
     }
     // What somebody wrote meanwhile the next sweep sees.
     if let Err(error) = annotate(state, cache, object, notes).await {
         let object = ObjectKey::of(object);
         tracing::warn!(%error, %object, "what is to be told waits for the next sweep");
+    }
+    if !tell(notes) {
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
@@ -221,7 +250,22 @@ async fn write_seen<K: Object>(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeMap;
+
     use super::*;
+
+    #[test]
+    fn a_sweep_writes_what_tells_of_something_and_only_so_much_else() {
+        let first = Map::from_iter([("hy3ons.github.io/told".to_owned(), json!("x"))]);
+        let mut news = first.clone();
+        let record = Record::new(NoticeKind::Key, "web", Timestamp::UNIX_EPOCH);
+        let id = id_of(NoticeKind::Key, "web");
+        put(&BTreeMap::new(), &mut news, &id, &record);
+        let away = Map::from_iter([(annotation_of(&id), Value::Null)]);
+        let mut pace = Pace(2);
+        let let_on = [&first, &first, &first, &news, &away, &first].map(|it| pace.lets(it));
+        assert_eq!(let_on, [true, true, false, true, true, false]);
+    }
 
     #[test]
     fn of_a_vm_in_nobodys_namespace_nothing_is_written() {
