@@ -32,6 +32,7 @@ mod seal;
 mod second_factor;
 mod session;
 mod shape;
+mod shares;
 mod sign_in;
 mod sign_up;
 mod sweep;

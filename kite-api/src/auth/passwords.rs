@@ -1,10 +1,11 @@
 //! Hashing passwords without letting it eat the server.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use kite_core::{names, password::PasswordHash};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::shares::{Share, Shares};
 use crate::{
     metrics::Hashing,
     problem::{Problem, ProblemKind},
@@ -15,6 +16,9 @@ use crate::{
 const PLACES: usize = 32;
 /// Hashes that are looked for in the cluster at a time.
 const LOOKUPS: usize = 32;
+/// Those of them for one network: while the API server is slow, strangers keep out nobody
+/// who signs in elsewhere.
+const LOOKUPS_EACH: usize = LOOKUPS / 4;
 /// What memory is counted in, so that counts fit a semaphore's.
 const UNIT: usize = 1 << 20;
 
@@ -29,7 +33,7 @@ pub(crate) struct Passwords {
     most: usize,
     /// What a new hash works on.
     own: usize,
-    lookups: Semaphore,
+    lookups: Shares,
     /// Places of those that run and those that wait.
     waiting: Semaphore,
     hashing: Hashing,
@@ -57,7 +61,7 @@ impl Passwords {
             memory: Arc::new(Semaphore::new(most)),
             most,
             own,
-            lookups: Semaphore::new(LOOKUPS),
+            lookups: Shares::new(LOOKUPS, LOOKUPS_EACH),
             waiting: Semaphore::new(concurrency * PLACES),
             hashing,
             dummy,
@@ -85,14 +89,15 @@ impl Passwords {
     /// Whether `password` is the one behind the hash that `known` finds. Without a hash
     /// the answer is no, and takes as long. It is looked for before there is a place to
     /// wait in, by so many at a time: an API server that is slow takes no places from
-    /// those who need none of it.
+    /// those who need none of it. It is asked `from` there.
     pub(crate) async fn verify(
         &self,
+        from: Option<IpAddr>,
         known: impl Future<Output = Result<Option<PasswordHash>, Problem>>,
         password: String,
     ) -> Result<bool, Problem> {
         let known = {
-            let _lookup = self.lookup()?;
+            let _lookup = self.lookup(from)?;
             known.await?
         };
         let _place = self.place()?;
@@ -127,11 +132,11 @@ impl Passwords {
     }
 
     /// Leave to look for a hash. Nobody looks for what there is no place for.
-    fn lookup(&self) -> Result<SemaphorePermit<'_>, Problem> {
+    fn lookup(&self, from: Option<IpAddr>) -> Result<Share<'_>, Problem> {
         if self.waiting.available_permits() == 0 {
             return Err(self.busy());
         }
-        self.lookups.try_acquire().map_err(|_| self.busy())
+        self.lookups.take(from).ok_or_else(|| self.busy())
     }
 
     /// A place among those that run or wait.

@@ -192,7 +192,11 @@ pub(crate) async fn verify_password(
         .attempt(&user.spec.username, client.address)
         .map_err(too_many)?;
     let known = known_hash(state, Some(user));
-    match state.passwords().verify(known, password).await {
+    match state
+        .passwords()
+        .verify(client.address, known, password)
+        .await
+    {
         Ok(true) => {
             attempt.succeeded();
             Ok(())

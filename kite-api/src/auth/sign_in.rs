@@ -145,7 +145,11 @@ pub(super) async fn let_in(
         .attempt(account, client.address)
         .map_err(too_many)?;
     let known = known_hash(state, user.as_deref());
-    let fits = match state.passwords().verify(known, password).await {
+    let fits = match state
+        .passwords()
+        .verify(client.address, known, password)
+        .await
+    {
         Ok(fits) => fits,
         Err(problem) => {
             attempt.undecided();

@@ -282,7 +282,7 @@ fn keys(account: &str, address: Option<IpAddr>) -> Vec<Key> {
 }
 
 /// One host has a whole /64 of IPv6 addresses to choose from.
-fn network(address: IpAddr) -> IpAddr {
+pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => {
             let [a, b, c, d, ..] = v6.segments();

@@ -100,7 +100,7 @@ async fn only_so_many_run_so_many_wait_and_the_rest_comes_again() {
     for refused in [
         pool.passwords.hash("horse".to_owned()).await.err(),
         pool.passwords
-            .verify(nobody(), "horse".to_owned())
+            .verify(None, nobody(), "horse".to_owned())
             .await
             .err(),
     ] {
@@ -121,7 +121,7 @@ async fn only_so_many_run_so_many_wait_and_the_rest_comes_again() {
     let hash = hash.unwrap();
     let fits = pool
         .passwords
-        .verify(somebody(&hash), "correct horse".to_owned());
+        .verify(None, somebody(&hash), "correct horse".to_owned());
     assert!(fits.await.unwrap());
 }
 
@@ -191,7 +191,7 @@ async fn who_looks_for_a_hash_takes_no_place() {
         let passwords = Arc::clone(&pool.passwords);
         tokio::spawn(async move {
             let never = std::future::pending();
-            passwords.verify(never, "horse".to_owned()).await
+            passwords.verify(None, never, "horse".to_owned()).await
         })
     });
     let looking: Vec<_> = looking.collect();
@@ -200,7 +200,10 @@ async fn who_looks_for_a_hash_takes_no_place() {
     })
     .await;
     // No more look, and who needs no look has a place and a turn.
-    let refused = pool.passwords.verify(nobody(), "horse".to_owned()).await;
+    let refused = pool
+        .passwords
+        .verify(None, nobody(), "horse".to_owned())
+        .await;
     assert_eq!(refused.unwrap_err().kind(), ProblemKind::Unavailable);
     assert!(pool.passwords.hash("horse".to_owned()).await.is_ok());
     for one in looking {
@@ -210,7 +213,10 @@ async fn who_looks_for_a_hash_takes_no_place() {
         pool.passwords.lookups.available_permits() == LOOKUPS
     })
     .await;
-    let answer = pool.passwords.verify(nobody(), "horse".to_owned()).await;
+    let answer = pool
+        .passwords
+        .verify(None, nobody(), "horse".to_owned())
+        .await;
     assert!(!answer.unwrap());
 }
 
@@ -221,12 +227,39 @@ async fn nobody_has_the_dummy_password() {
         .unwrap();
     assert!(
         !passwords
-            .verify(nobody(), "nobody has this password".to_owned())
+            .verify(None, nobody(), "nobody has this password".to_owned())
             .await
             .unwrap()
     );
     let hash = passwords.hash("correct horse".to_owned()).await.unwrap();
-    let verify = |text: &str| passwords.verify(somebody(&hash), text.to_owned());
+    let verify = |text: &str| passwords.verify(None, somebody(&hash), text.to_owned());
     assert!(verify("correct horse").await.unwrap());
     assert!(!verify("wrong horse").await.unwrap());
+}
+
+#[tokio::test]
+async fn who_looks_from_one_network_keeps_out_nobody_else() {
+    let pool = Pool::new(1).await;
+    let strange: IpAddr = "198.51.100.7".parse().unwrap();
+    let home: IpAddr = "192.0.2.1".parse().unwrap();
+    let looking = (0..LOOKUPS).map(|_| {
+        let passwords = Arc::clone(&pool.passwords);
+        tokio::spawn(async move {
+            let never = std::future::pending();
+            let looked = passwords.verify(Some(strange), never, "horse".to_owned());
+            looked.await.unwrap_err().kind()
+        })
+    });
+    let looking: Vec<_> = looking.collect();
+    pool.until("all but those of a share are refused", |_| {
+        looking.iter().filter(|it| it.is_finished()).count() == LOOKUPS - LOOKUPS_EACH
+    })
+    .await;
+    let answer = pool
+        .passwords
+        .verify(Some(home), nobody(), "horse".to_owned());
+    assert!(!answer.await.unwrap());
+    for one in looking {
+        one.abort();
+    }
 }
