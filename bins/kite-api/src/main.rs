@@ -53,6 +53,10 @@ struct Cli {
         value_name = "NAMESPACE"
     )]
     namespace: String,
+    /// Name of the pod that it runs in; by default that of the host, which in a pod on the
+    /// node's network is the node's.
+    #[arg(long, env = "KITE_POD_NAME", value_name = "NAME")]
+    pod_name: Option<String>,
     /// Users reach this server by HTTPS only: mark cookies Secure.
     #[arg(long, env = "KITE_SECURE_COOKIES")]
     secure_cookies: bool,
@@ -122,7 +126,8 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     if cli.local_providers {
         builder = builder.local_providers();
     }
-    let reporter = Reporter::of_process(kite_process::server_name());
+    let pod = cli.pod_name.filter(|name| !name.is_empty());
+    let reporter = Reporter::of_process(pod.or_else(kite_process::server_name));
     let audit = cli.audit.lines("kite-api")?;
     let are_logged = cli.audit.are_logged();
     let log = are_logged.then(|| Box::new(LogRequests) as Box<dyn ApiAudit>);

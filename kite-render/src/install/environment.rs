@@ -18,6 +18,9 @@ use crate::namespace::PodSecurity;
 /// Where recordings lie in a container.
 pub(super) const RECORDINGS_DIRECTORY: &str = "/var/lib/kite/recordings";
 
+/// The variable by which the API knows its own pod, also where that has the name of its node.
+const POD_NAME: &str = "KITE_POD_NAME";
+
 /// The variable of the token for a gateway's sessions.
 const SESSIONS_TOKEN: &str = "KITE_SESSIONS_TOKEN";
 
@@ -108,14 +111,17 @@ pub(super) fn variables(installation: &Installation, process: Process) -> Vec<En
     let all = options(installation, process);
     // A variable that is there twice is refused by the API server.
     let needs_token = process == Process::Gateway && !all.contains_key(SESSIONS_TOKEN);
+    let needs_pod = process == Process::Api && !all.contains_key(POD_NAME);
     let variables = all.into_iter().map(|(name, value)| EnvVar {
         name,
         value: Some(value),
         value_from: None,
     });
     let token = needs_token.then(sessions_token);
-    let own = [namespace()].into_iter().chain(token);
-    own.chain(variables).collect()
+    let pod = needs_pod.then(|| of_pod(POD_NAME, "metadata.name"));
+    // The pod's own namespace, wherever somebody moves it.
+    let own = [of_pod(NAMESPACE, "metadata.namespace")].into_iter();
+    own.chain(pod).chain(token).chain(variables).collect()
 }
 
 /// The options of a process, by their variables.
@@ -199,15 +205,15 @@ fn sessions_token() -> EnvVar {
     }
 }
 
-/// The pod's own namespace, wherever somebody moves it.
-fn namespace() -> EnvVar {
+/// A variable that tells what is in a field of the pod.
+fn of_pod(name: &str, field: &str) -> EnvVar {
     EnvVar {
-        name: NAMESPACE.to_owned(),
+        name: name.to_owned(),
         value: None,
         value_from: Some(EnvVarSource {
             field_ref: Some(ObjectFieldSelector {
                 api_version: Some("v1".to_owned()),
-                field_path: "metadata.namespace".to_owned(),
+                field_path: field.to_owned(),
             }),
             ..EnvVarSource::default()
         }),

@@ -265,6 +265,20 @@ fn a_variable_is_there_once() {
     }
 }
 
+#[test]
+fn the_api_knows_its_own_pod_by_what_kubernetes_tells() {
+    for workload in all_workloads() {
+        let variables = workload.container().env.iter().flatten();
+        let mut names = variables.filter(|it| it.name == "KITE_POD_NAME");
+        let name = names.next().and_then(|it| it.value_from.clone());
+        let field = name.and_then(|it| it.field_ref);
+        let field = field.map(|it| it.field_path);
+        let wanted = (workload.process == Process::Api).then_some("metadata.name");
+        assert_eq!(field.as_deref(), wanted, "{}", workload.what);
+        assert!(names.next().is_none(), "{}", workload.what);
+    }
+}
+
 /// Whoever installs it has an audit log: where a pod may write, each for itself, and where
 /// what collects logs finds it.
 #[test]

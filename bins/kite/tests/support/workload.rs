@@ -80,6 +80,7 @@ impl Site<'_> {
             .env("KITE_LOCAL_PROVIDERS", "true")
             .env("KUBECONFIG", kubeconfig)
             .env("HOME", self.directory)
+            .env("KITE_POD_NAME", format!("{}-0", process.name()))
             .env("HOSTNAME", format!("{}-0", process.name()));
         let log = self.directory.join(format!("{}.log", process.name()));
         let mut started = Process::start(process.name(), command, log);
