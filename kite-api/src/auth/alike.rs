@@ -32,7 +32,8 @@ use crate::state::ApiState;
 
 /// How long it is believed what was last seen.
 const BELIEVED: Duration = Duration::from_secs(20);
-/// What was seen so long ago says nothing of the time since.
+/// What was seen so long ago says nothing of the time since. Looks that fail for longer tell
+/// as little; one that fails in between neither proves nor disproves anything.
 const GAP: Duration = Duration::from_secs(5 * 60);
 /// Labels by which Kubernetes tells pods from different templates of one Deployment or
 /// `StatefulSet`.
@@ -40,13 +41,20 @@ const REVISIONS: [&str; 2] = ["pod-template-hash", "controller-revision-hash"];
 
 /// What is known of the replicas.
 #[derive(Debug, Default)]
-pub(crate) struct Replicas(Mutex<Known>);
+pub(crate) struct Replicas {
+    known: Mutex<Known>,
+    /// Held by whoever looks: all others wait for what they find.
+    looking: tokio::sync::Mutex<()>,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     /// When it was looked last.
     looked: Option<Instant>,
-    /// Since when each look has found that all know passwords as this one does.
+    /// When a look told something last.
+    told: Option<Instant>,
+    /// Since when each look that told something has found that all know passwords as this
+    /// one does.
     alike_since: Option<Instant>,
     /// Whether one of an earlier version was seen since they last were alike for long, or
     /// nobody could ever say.
@@ -60,8 +68,11 @@ struct Known {
 impl Known {
     /// Takes in what a look at `now` found: whether there is one of an earlier version.
     fn note(&mut self, found: Option<bool>, now: Instant) {
-        let is_gap = self.looked.is_none_or(|looked| now - looked > GAP);
+        let is_gap = self.told.is_none_or(|told| now - told > GAP);
         self.looked = Some(now);
+        if found.is_some() {
+            self.told = Some(now);
+        }
         match found {
             Some(false) => {
                 if is_gap || self.alike_since.is_none() {
@@ -73,7 +84,9 @@ impl Known {
                 self.has_older = true;
             }
             None => {
-                self.alike_since = None;
+                if is_gap {
+                    self.alike_since = None;
+                }
                 self.has_older |= !self.has_seen;
             }
         }
@@ -81,8 +94,14 @@ impl Known {
         self.has_failed = found.is_none();
     }
 
+    /// Whether they have been for `age`. While nobody can say nothing is done that rests on
+    /// it.
     fn are_alike(&self, age: Duration, now: Instant) -> bool {
-        self.alike_since.is_some_and(|since| now - since >= age)
+        !self.has_failed && self.alike_since.is_some_and(|since| now - since >= age)
+    }
+
+    fn is_believed(&self) -> bool {
+        self.looked.is_some_and(|at| at.elapsed() < BELIEVED)
     }
 }
 
@@ -100,10 +119,16 @@ pub(super) async fn has_older(state: &ApiState) -> bool {
     known.has_older && !known.are_alike(state.settings().take_in_after, Instant::now())
 }
 
-/// Looks, unless somebody just has.
+/// Looks, unless somebody just has or does.
 async fn look(state: &ApiState) -> Known {
-    let before = *state.replicas().0.lock();
-    if before.looked.is_some_and(|at| at.elapsed() < BELIEVED) {
+    let replicas = state.replicas();
+    let before = *replicas.known.lock();
+    if before.is_believed() {
+        return before;
+    }
+    let _looking = replicas.looking.lock().await;
+    let before = *replicas.known.lock();
+    if before.is_believed() {
         return before;
     }
     let found = match older(state).await {
@@ -133,7 +158,7 @@ async fn look(state: &ApiState) -> Known {
             None
         }
     };
-    let mut known = state.replicas().0.lock();
+    let mut known = replicas.known.lock();
     known.note(found, Instant::now());
     if known.are_alike(state.settings().take_in_after, Instant::now()) {
         known.has_older = false;
@@ -275,6 +300,30 @@ mod tests {
         assert!(known.are_alike(AGE, after(40)));
         known.note(None, after(41));
         assert!(!known.are_alike(AGE, after(41)));
+    }
+
+    #[test]
+    fn a_look_that_fails_neither_proves_nor_disproves() {
+        let begun = Instant::now();
+        let after = |minutes: u64| begun + Duration::from_secs(60 * minutes);
+        let mut known = Known::default();
+        for minute in 0..10 {
+            known.note(Some(false), after(minute));
+        }
+        known.note(None, after(10));
+        assert!(!known.are_alike(AGE, after(10)), "nobody can say");
+        known.note(Some(false), after(11));
+        assert!(known.are_alike(AGE, after(11)), "as before");
+        // For longer than what was seen says something.
+        for minute in 12..=17 {
+            known.note(None, after(minute));
+        }
+        known.note(Some(false), after(18));
+        assert!(!known.are_alike(AGE, after(18)));
+        known.note(Some(true), after(19));
+        known.note(None, after(20));
+        known.note(Some(false), after(21));
+        assert!(!known.are_alike(AGE, after(21)));
     }
 
     #[test]
