@@ -1,6 +1,6 @@
-//! What one owner's sessions may take of the gateway's memory, and that nothing is lost
-//! for it. Alone in its process, as it watches the whole of it; the clients and the
-//! machines are a process of their own.
+//! What one owner's sessions may take of the gateway's memory, that nothing is lost for it,
+//! and that others type and log in beside them as beside nobody. Alone in its process, as it
+//! watches the whole of it; the clients and the machines are a process of their own.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,20 +12,19 @@ mod common;
 
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use common::beside::{Bystanders, Flood, WHOM};
 use common::{Bed, Trusting, resident, text};
 use kite_fake::guest::{Guest, GuestConfig};
 use kite_gateway::Config;
 use russh::client::{self, Handle};
 use russh::keys::{PrivateKey, PrivateKeyWithHashAlg, PublicKey};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::process::{ChildStdin, ChildStdout};
 
 const MIB: u64 = 1024 * 1024;
 /// What the gateway may keep between users and machines; one owner a quarter of it.
@@ -136,12 +135,12 @@ async fn between(machine: SocketAddr, is_deaf: Arc<AtomicBool>) -> SocketAddr {
     address
 }
 
-/// The flood's process: `KITE_TEST_FLOOD` names the gateway, the user's and the
-/// machine's key, and what to do.
+/// The flood's process: [`WHOM`] names the gateway, the user's and the machine's key, and
+/// what to do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "started by the tests below"]
 async fn flood() {
-    let told = std::env::var("KITE_TEST_FLOOD").unwrap();
+    let told = std::env::var(WHOM).unwrap();
     let [gateway, user_key, vm_key, what] = told.split(' ').collect::<Vec<_>>()[..] else {
         panic!("{told}")
     };
@@ -202,60 +201,18 @@ async fn flood() {
     }
 }
 
-/// The flood's process, as the test sees it.
-struct Flood {
-    child: tokio::process::Child,
-    stdin: ChildStdin,
-    lines: tokio::io::Lines<BufReader<ChildStdout>>,
-}
-
-impl Flood {
-    /// Starts it, and puts its machine behind the login name `web`.
-    async fn start(bed: &Bed, what: &str) -> Self {
-        let vm_key = bed.path("vm_key.pub");
-        std::fs::write(&vm_key, bed.vm_key.public_key().to_openssh().unwrap()).unwrap();
-        let (user_key, vm_key) = (bed.path("key"), vm_key);
-        let told = format!(
-            "{} {} {} {what}",
-            bed.address,
-            user_key.display(),
-            vm_key.display()
-        );
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        child
-            .args(["--exact", "flood", "--ignored", "--nocapture"])
-            .env("KITE_TEST_FLOOD", told)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        let mut child = tokio::process::Command::from(child)
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut flood = Self {
-            stdin: child.stdin.take().unwrap(),
-            lines: BufReader::new(child.stdout.take().unwrap()).lines(),
-            child,
-        };
-        let machine = flood.line("machine ").await;
-        let (address, host_key) = machine.split_once(' ').unwrap();
-        let host_key = PublicKey::from_openssh(host_key).unwrap();
-        let route = bed.route("web", address.parse().unwrap(), "web", host_key);
-        bed.table.set("web", route);
-        flood
-    }
-
-    async fn line(&mut self, begins: &str) -> String {
-        while let Some(line) = self.lines.next_line().await.unwrap() {
-            if let Some(at) = line.find(begins) {
-                return line[at + begins.len()..].to_owned();
-            }
-        }
-        panic!("the flood's process says no {begins:?}");
-    }
-
-    async fn go_on(&mut self) {
-        self.stdin.write_all(b"\n").await.unwrap();
-    }
+/// Starts the flood's process, and puts its machine behind the login name `web`.
+async fn start_flood(bed: &Bed, what: &str) -> Flood {
+    let (user_key, vm_key) = (bed.path("key"), bed.path("vm_key.pub"));
+    std::fs::write(&vm_key, bed.vm_key.public_key().to_openssh().unwrap()).unwrap();
+    let (user_key, vm_key) = (user_key.display(), vm_key.display());
+    let mut flood = Flood::start(&format!("{} {user_key} {vm_key} {what}", bed.address));
+    let machine = flood.line("machine ").await;
+    let (address, host_key) = machine.split_once(' ').unwrap();
+    let host_key = PublicKey::from_openssh(host_key).unwrap();
+    let route = bed.route("web", address.parse().unwrap(), "web", host_key);
+    bed.table.set("web", route);
+    flood
 }
 
 /// Bytes that bob's machine sends, and that he sends it.
@@ -291,8 +248,9 @@ async fn stays_within_the_budget(what: &str, before: &mut Option<u64>) {
     bed.table
         .change("bob", |route| route.owner = Some("bob".to_owned()));
     bob_works(&bed).await;
+    let mut others = Bystanders::come(&bed, "bob").await;
     let before = *before.get_or_insert_with(resident);
-    let mut flood = Flood::start(&bed, what).await;
+    let mut flood = start_flood(&bed, what).await;
     flood.go_on().await;
     let open = flood.line("open ").await;
     let (open, refused) = open.split_once(" refused ").unwrap();
@@ -305,6 +263,7 @@ async fn stays_within_the_budget(what: &str, before: &mut Option<u64>) {
     let (mut most, mut rounds) = (0, 0);
     while rounds < 3 {
         bob_works(&bed).await;
+        others.go_on().await;
         rounds = if resident() > most { 0 } else { rounds + 1 };
         most = most.max(resident());
     }
@@ -319,10 +278,10 @@ async fn stays_within_the_budget(what: &str, before: &mut Option<u64>) {
     // the allocator keeps of the floods before. Unbounded it was 1 MiB for each of the
     // channels that were asked for, and twice as much of what is sent.
     assert!(grown < BUDGET / MIB, "{what}: {grown} MiB");
+    others.were_not_slowed();
 
     // Whoever hangs up leaves nothing behind.
-    flood.child.kill().await.unwrap();
-    drop(flood);
+    flood.end().await;
     bed.emptied().await;
     bob_works(&bed).await;
     bed.end().await;

@@ -12,22 +12,19 @@
 mod common;
 
 use std::net::SocketAddr;
-use std::process::Stdio;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::{Bed, PATIENCE, Session, Trusting, resident, text};
+use common::beside::{Bystanders, Flood, WHOM};
+use common::{Bed, PATIENCE, Trusting, resident};
 use futures::future::join_all;
 use kite_gateway::Config;
 use russh::{Preferred, client, kex};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::process::{Child, Command};
 
 /// What the strangers say once they are all there.
 const BEGUN: &str = "the flood has begun";
-/// Whom they are to flood, and how.
-const WHOM: &str = "KITE_TEST_FLOOD";
 /// Addresses of the silent ones, and connections from each: more than are taken.
 const ADDRESSES: u8 = 16;
 const EACH: usize = 30;
@@ -126,98 +123,26 @@ async fn flood() {
     std::future::pending::<()>().await;
 }
 
-async fn start_flood(bed: &Bed, what: &str) -> Child {
-    let mut flood = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "flood", "--ignored", "--nocapture"])
-        .env(WHOM, format!("{} {what}", bed.address))
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(flood.stdout.take().unwrap()).lines();
-    let begins = async {
-        while let Some(line) = lines.next_line().await.unwrap() {
-            if line.contains(BEGUN) {
-                return;
-            }
-        }
-        panic!("the strangers do not come");
-    };
-    tokio::time::timeout(PATIENCE, begins).await.unwrap();
-    // Who is not heard out ends: after a minute the test harness says that it still runs.
-    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    flood
-}
-
-fn middle(mut all: Vec<Duration>) -> Duration {
-    all.sort_unstable();
-    all[all.len() / 2]
-}
-
-/// How long a keystroke takes, in the middle of so many.
-async fn keystroke(session: &mut Session, times: usize) -> Duration {
-    let mut all = Vec::new();
-    for _ in 0..times {
-        all.push(session.slowest_echo(1).await);
-    }
-    middle(all)
-}
-
-/// How long a login and a command take, in the middle of so many.
-async fn login(bed: &Bed, times: usize) -> Duration {
-    let mut all = Vec::new();
-    for _ in 0..times {
-        let started = Instant::now();
-        let output = bed.ssh("web", "echo in").await;
-        all.push(started.elapsed());
-        let told = text(&output.stderr);
-        assert_eq!(text(&output.stdout), "in\n", "{told}");
-    }
-    middle(all)
-}
-
-/// That something takes at most so many times as long as beside nobody. What is below
-/// `floor`, in milliseconds, is not measured: machines are noisy.
-fn assert_not_slowed(what: &str, beside: Duration, quiet: Duration, floor: u64, by: u32) {
-    eprintln!("{what}: {beside:?} beside strangers, {quiet:?} beside nobody");
-    let bound = quiet.max(Duration::from_millis(floor)) * by;
-    assert!(
-        beside < bound,
-        "{what}: {beside:?}, beside nobody {quiet:?}"
-    );
-}
-
 /// Floods the gateway with `what`; it may grow by `bound` MiB.
 async fn holds_up_nobody(what: &str, config: Config, bound: u64) {
     let _alone = ALONE.lock().await;
     let bed = Bed::with(config).await;
     let _guest = bed.machine("web").await;
-    let mut session = bed.session("web", "cat").await;
-    // Their address is known from here on, and no more dropped by chance.
-    let quiet_login = login(&bed, 5).await;
-    let quiet = keystroke(&mut session, 100).await;
+    let mut others = Bystanders::come(&bed, "web").await;
     let before = resident();
 
-    let mut flood = start_flood(&bed, what).await;
+    let mut flood = Flood::start(&format!("{} {what}", bed.address));
+    flood.line(BEGUN).await;
     let mut most = resident();
-    let (mut beside, mut logins) = (Vec::new(), Vec::new());
     for _ in 0..5 {
-        beside.push(keystroke(&mut session, 40).await);
-        logins.push(login(&bed, 1).await);
+        others.go_on().await;
         most = most.max(resident());
     }
-    assert!(
-        flood.try_wait().unwrap().is_none(),
-        "the strangers have left"
-    );
-    flood.kill().await.unwrap();
+    flood.end().await;
     let grown = most.saturating_sub(before);
     eprintln!("{what}: resident memory grew by {grown} MiB of {bound}");
     assert!(grown < bound, "{what}: {grown} MiB of {bound}");
-    assert_not_slowed("a keystroke", middle(beside), quiet, 10, 20);
-    assert_not_slowed("a login", middle(logins), quiet_login, 200, 20);
-    // The session itself would keep the gateway from ending.
-    drop(session);
+    others.were_not_slowed();
     bed.end().await;
 }
 

@@ -1,19 +1,17 @@
-//! Passwords under load: what was not looked at is not wrong, and nobody's hashes keep
-//! others waiting.
+//! Passwords under load: what was not looked at is not wrong, and what fitted a moment ago
+//! is not hashed again. That nobody's hashes keep others waiting: `flood_passwords.rs`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
 
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use argon2::{Algorithm, Argon2, Params, PasswordHasher as _, Version};
-use common::{Bed, PASSWORD, Trusting, run, text};
+use common::beside::try_password;
+use common::{Bed, PASSWORD, run, text};
 use kite_core::password::PasswordHash;
 use kite_gateway::{BanPolicy, Config};
-use russh::client;
 
 /// One wrong password bans whoever it counts against.
 const AT_ONCE: BanPolicy = BanPolicy {
@@ -22,6 +20,9 @@ const AT_ONCE: BanPolicy = BanPolicy {
     first: Duration::from_secs(600),
     longest: Duration::from_secs(600),
 };
+
+/// Who measures how long a hash takes has the processors alone.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// The most costly hash that is verified.
 fn costly() -> PasswordHash {
@@ -33,17 +34,9 @@ fn costly() -> PasswordHash {
     hash
 }
 
-async fn login(bed: &Bed, name: &str, password: &str) -> Result<bool, russh::Error> {
-    let connecting = client::connect(Arc::default(), bed.address, Trusting);
-    let login = connecting
-        .await?
-        .authenticate_password(name, password)
-        .await?;
-    Ok(login.success())
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_nobody_looked_at_counts_against_nobody() {
+    let _alone = ALONE.lock().await;
     let bed = Bed::with(Config {
         // Nothing is ever looked at.
         hash_patience: Duration::ZERO,
@@ -80,6 +73,7 @@ async fn what_nobody_looked_at_counts_against_nobody() {
 /// As above, where what is not looked at and what is are told apart by whose it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_right_password_still_fits_after_many_that_nobody_looked_at() {
+    let _alone = ALONE.lock().await;
     let bed = Bed::with(Config {
         hash_patience: Duration::from_millis(300),
         address_bans: AT_ONCE,
@@ -92,7 +86,7 @@ async fn the_right_password_still_fits_after_many_that_nobody_looked_at() {
     bed.table
         .change("web", |route| route.password = Some(costly()));
     // More at once than can be looked at in time, all of them right.
-    let crowd = (0..40).map(|_| login(&bed, "web", PASSWORD));
+    let crowd = (0..40).map(|_| try_password(bed.address, "web", PASSWORD));
     let crowd = futures::future::join_all(crowd).await;
     let unchecked = crowd.iter().filter(|it| !matches!(it, Ok(true))).count();
     assert!(unchecked > 0, "all were looked at: nothing is shown");
@@ -102,86 +96,20 @@ async fn the_right_password_still_fits_after_many_that_nobody_looked_at() {
         .change("web", |route| route.password = Some(quick));
     let getting_in = async {
         // What was begun keeps the threads for a moment longer.
-        while !matches!(login(&bed, "web", PASSWORD).await, Ok(true)) {}
+        while !matches!(try_password(bed.address, "web", PASSWORD).await, Ok(true)) {}
     };
     let in_time = tokio::time::timeout(Duration::from_secs(60), getting_in).await;
     in_time.expect("a ban lasts for longer");
-    assert!(!login(&bed, "web", "wrong").await.unwrap());
-    assert!(!login(&bed, "web", PASSWORD).await.unwrap(), "that counts");
-}
-
-/// Guesses at the machine of one owner, whose hash costs as much as may be, beside the
-/// right password of another owner, whose address is the same: how long that takes,
-/// beside what it takes alone and what one such hash costs.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_owners_costly_hashes_keep_no_other_waiting() {
-    let never = BanPolicy {
-        failures: 0,
-        ..AT_ONCE
-    };
-    let bed = Bed::with(Config {
-        address_bans: never,
-        name_bans: never,
-        max_startups_per_address: 100,
-        hash_patience: Duration::from_secs(120),
-        rejection_time: Duration::ZERO,
-        ..Config::default()
-    })
-    .await;
-    let _guest = bed.machine("web").await;
-    let _other = bed.machine("costly").await;
-    bed.table.change("costly", |route| {
-        route.owner = Some("mallory".to_owned());
-        route.password = Some(costly());
-    });
-    let timed = async |name: &str, password: String| {
-        let started = Instant::now();
-        let _ = login(&bed, name, &password).await;
-        started.elapsed()
-    };
-    let one_hash = timed("costly", "wrong".to_owned()).await;
-
-    let over = Arc::new(AtomicBool::new(false));
-    let guess = async |guesser: usize| {
-        let mut guesses = 0;
-        while !over.load(Ordering::Relaxed) {
-            let _ = login(&bed, "costly", &format!("{guesser}-{guesses}")).await;
-            guesses += 1;
-        }
-        guesses
-    };
-    let guessing = futures::future::join_all((0..20).map(guess));
-    let logging_in = async {
-        // Until the queue is as long as it gets.
-        tokio::time::sleep(one_hash * 3).await;
-        let mut slowest = Duration::ZERO;
-        for number in 0..3 {
-            // Another hash each time: what fitted a moment ago costs none.
-            let password = format!("{PASSWORD} {number}");
-            let hash = PasswordHash::from_phc(bcrypt::hash(&password, 4).unwrap());
-            bed.table.change("web", |route| route.password = Some(hash));
-            let started = Instant::now();
-            let is_in = login(&bed, "web", &password).await;
-            assert!(is_in.unwrap(), "the right password");
-            slowest = slowest.max(started.elapsed());
-        }
-        over.store(true, Ordering::Relaxed);
-        slowest
-    };
-    let (guesses, slowest) = futures::join!(guessing, logging_in);
-    let guesses: usize = guesses.iter().sum();
-    eprintln!("{guesses} guesses at a hash of {one_hash:?}; the other's login {slowest:?} at most");
-    // Twenty guesses are waiting all the time, on two threads: in their order it would
-    // be ten hashes. In turn it is what is left of one, while two are computed on
-    // processors that have other things to do.
+    assert!(!try_password(bed.address, "web", "wrong").await.unwrap());
     assert!(
-        slowest < one_hash * 8,
-        "{slowest:?}, of hashes of {one_hash:?}"
+        !try_password(bed.address, "web", PASSWORD).await.unwrap(),
+        "that counts"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_connects_again_costs_no_second_hash() {
+    let _alone = ALONE.lock().await;
     let bed = Bed::with(Config {
         rejection_time: Duration::ZERO,
         ..Config::default()
@@ -192,7 +120,7 @@ async fn who_connects_again_costs_no_second_hash() {
         .change("web", |route| route.password = Some(costly()));
     let timed = async |password: &str| {
         let started = Instant::now();
-        let is_in = login(&bed, "web", password).await.unwrap();
+        let is_in = try_password(bed.address, "web", password).await.unwrap();
         assert_eq!(is_in, password == PASSWORD);
         started.elapsed()
     };

@@ -1,6 +1,8 @@
 //! A gateway before guests, and OpenSSH's clients to drive it.
 #![allow(dead_code, reason = "not every test file uses all of it")]
 
+pub mod beside;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -94,27 +96,42 @@ pub fn new_key() -> PrivateKey {
 
 /// Routes that a test can change while the gateway runs.
 #[derive(Clone, Default)]
-pub struct Table(Arc<Mutex<HashMap<String, Arc<Route>>>>);
+pub struct Table {
+    routes: Arc<Mutex<HashMap<String, Arc<Route>>>>,
+    /// How often the gateway looked for a route.
+    looks: Arc<AtomicUsize>,
+}
 
 impl Table {
     pub fn set(&self, login: &str, route: Route) {
-        self.0.lock().insert(login.to_owned(), Arc::new(route));
+        self.routes.lock().insert(login.to_owned(), Arc::new(route));
     }
 
     pub fn take(&self, login: &str) -> Route {
-        let route = self.0.lock().remove(login).unwrap();
+        let route = self.routes.lock().remove(login).unwrap();
         Arc::unwrap_or_clone(route)
     }
 
     pub fn change(&self, login: &str, change: impl FnOnce(&mut Route)) {
-        let mut table = self.0.lock();
+        let mut table = self.routes.lock();
         change(Arc::make_mut(table.get_mut(login).unwrap()));
+    }
+
+    /// Waits until the gateway has looked for a route so many more times.
+    pub async fn looked_at(&self, times: usize) {
+        let enough = self.looks.load(Ordering::Relaxed) + times;
+        until("the gateway looks at its routes", async || {
+            (self.looks.load(Ordering::Relaxed) >= enough).then_some(())
+        })
+        .await;
     }
 }
 
 impl Routes for Table {
     fn find(&self, login: &LoginName) -> Option<Arc<Route>> {
-        self.0.lock().get(login.as_str()).cloned()
+        let found = self.routes.lock().get(login.as_str()).cloned();
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        found
     }
 }
 
