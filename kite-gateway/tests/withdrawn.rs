@@ -11,14 +11,15 @@ mod common;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Bed, PASSWORD, text};
+use common::{Bed, PASSWORD, PATIENCE, text};
 use kite_core::password::PasswordHash;
 use kite_gateway::{Config, LoginRule};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Child;
 
-/// However a test goes, it does not go on for longer.
-const HANG: Duration = Duration::from_secs(60);
+/// For so long nothing is sent until a session is ended for it: longer than a busy machine
+/// keeps somebody from sending something.
+const IDLE: Duration = Duration::from_secs(30);
 
 /// Somebody who is in.
 struct Session(Child);
@@ -39,7 +40,7 @@ impl Session {
         there.await.unwrap();
         let mut back = [0; 3];
         let reading = self.0.stdout.as_mut().unwrap().read_exact(&mut back);
-        let read = tokio::time::timeout(HANG, reading).await;
+        let read = tokio::time::timeout(PATIENCE, reading).await;
         read.expect("it is there").unwrap();
         assert_eq!(&back, b"on\n");
     }
@@ -48,7 +49,7 @@ impl Session {
     async fn ends(mut self) -> String {
         // It would end by itself if nothing were to come any more.
         let _open = self.0.stdin.take();
-        let output = tokio::time::timeout(HANG, self.0.wait_with_output()).await;
+        let output = tokio::time::timeout(PATIENCE, self.0.wait_with_output()).await;
         text(&output.expect("it ends").unwrap().stderr)
     }
 }
@@ -59,6 +60,15 @@ async fn bed(config: Config) -> Bed {
         ..config
     })
     .await
+}
+
+/// Waits until each of so many sessions has been looked at since this began. A look asks for
+/// the session's route, and once more where that has changed: beyond the rest of one round
+/// and all of another, the first question of a third is awaited, a second after them.
+async fn reviewed(bed: &Bed, sessions: usize) {
+    bed.table.looked_at(4 * sessions + 1).await;
+    let ended = |record: &serde_json::Value| record["event"] == "connection";
+    assert!(!bed.records.any(ended), "a session has ended");
 }
 
 fn hash(password: &str) -> PasswordHash {
@@ -76,7 +86,7 @@ async fn what_no_longer_opens_a_machine_ends_connections_made_with_it() {
     // Anything else of the route may change.
     bed.table
         .change("web", |route| route.start_on_connect = true);
-    tokio::time::sleep(Duration::from_millis(2500)).await;
+    reviewed(&bed, 3).await;
     asked.echoes().await;
     by_key.echoes().await;
 
@@ -150,10 +160,10 @@ async fn another_machine_under_the_name_ends_them_and_none_for_a_moment_does_not
     let _guest = bed.machine("web").await;
     let mut session = Session::start(bed.with_key("ssh")).await;
     let route = bed.table.take("web");
-    tokio::time::sleep(Duration::from_millis(2500)).await;
+    reviewed(&bed, 1).await;
     session.echoes().await;
     bed.table.set("web", route.clone());
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    reviewed(&bed, 1).await;
     session.echoes().await;
     let mut other = route;
     other.uid = "2".to_owned();
@@ -166,7 +176,7 @@ async fn another_machine_under_the_name_ends_them_and_none_for_a_moment_does_not
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_does_nothing_and_who_stays_too_long_is_told_and_ended() {
     let idle = bed(Config {
-        session_idle: Duration::from_secs(6),
+        session_idle: IDLE,
         ..Config::default()
     })
     .await;
@@ -183,10 +193,8 @@ async fn who_does_nothing_and_who_stays_too_long_is_told_and_ended() {
             }
         }
     };
-    assert!(
-        told.contains("nothing was sent either way for 6 s"),
-        "{told}"
-    );
+    let words = format!("nothing was sent either way for {} s", IDLE.as_secs());
+    assert!(told.contains(&words), "{told}");
     busy.echoes().await;
     drop(busy);
     idle.end().await;
