@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use k8s_openapi::api::{
-    core::v1::{PersistentVolumeClaim, ResourceQuota},
+    core::v1::{LimitRange, PersistentVolumeClaim, ResourceQuota},
     storage::v1::StorageClass,
 };
 use kite_core::{
     cdi::DataVolume,
-    cluster::{Cluster as _, FieldManager},
+    cluster::{Cluster as _, FieldManager, Object},
     conditions::find,
     crd::{KiteVirtualMachine, VmPhase},
     quantity::Bytes,
@@ -73,6 +73,54 @@ async fn an_instance_that_kubevirt_may_not_make_is_told() {
     assert_eq!(phase(&vm), VmPhase::Failed);
     world.delete(&none).await;
     runs(&world).await;
+}
+
+/// Of somebody else's, beside Kite's.
+fn limit_range(of: &str) -> LimitRange {
+    let object = json!({
+        "metadata": {"name": "tight", "namespace": ANN},
+        "spec": {"limits": [{"type": of, "max": {"memory": "1Gi"}}]},
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+/// That the launcher is refused beside this, in these words, which are told until it goes.
+async fn a_launcher_is_refused_beside<K: Object>(bound: K, words: &str) {
+    let world = World::played().await;
+    let bound = world.create(bound).await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let vm = world.vm("web").await;
+    for condition in ["VirtualMachineReady", "Ready"] {
+        let (reason, message) = says(&vm, condition);
+        assert_eq!(reason, "StartBlocked", "{message}");
+        let refused = "FailedCreate: failed to create virtual machine pod: ";
+        assert!(message.contains(refused), "{message}");
+        assert!(message.contains(words), "{message}");
+    }
+    assert_eq!(phase(&vm), VmPhase::Failed);
+    world.delete(&bound).await;
+    runs(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_launcher_that_a_limit_range_has_no_room_for_is_told() {
+    for (of, words) in [
+        ("Pod", "maximum memory usage per Pod is 1Gi"),
+        // Its maximum becomes the limit of what has none, below what the launcher asks for.
+        (
+            "Container",
+            "must be less than or equal to memory limit of 1Gi",
+        ),
+    ] {
+        a_launcher_is_refused_beside(limit_range(of), words).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_launcher_that_a_quota_of_others_has_no_room_for_is_told() {
+    let tight = quota("tight", &json!({"requests.memory": "1Gi"}));
+    a_launcher_is_refused_beside(tight, "exceeded quota: tight").await;
 }
 
 #[tokio::test(start_paused = true)]

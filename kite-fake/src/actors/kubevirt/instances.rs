@@ -166,8 +166,9 @@ impl Instances {
                     pod = made;
                 }
                 Err(ActorError::Api { source, doing }) => match *source {
-                    // A quota, for one.
-                    kube::Error::Api(status) if status.code == 403 => {
+                    // A quota, for one, or a limit that a LimitRange gave the Pod, and that
+                    // is below what it asks for.
+                    kube::Error::Api(status) if matches!(status.code, 403 | 422) => {
                         refused = Some(format!(
                             "failed to create virtual machine pod: {}",
                             status.message
