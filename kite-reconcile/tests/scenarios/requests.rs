@@ -28,6 +28,13 @@ const CONTROLLER: &str = "kite-controller";
 /// What is rendered for a VM with a domain: two reservations, two Secrets, the
 /// disk, the `VirtualMachine`, two Services, the Ingress.
 const RENDERED: usize = 9;
+/// The same for a user: a reservation, the namespace, three walls, the quota.
+const RENDERED_OF_USER: usize = 6;
+/// The same for an image: the disk, and the name by which it is cloned.
+const RENDERED_OF_IMAGE: usize = 2;
+/// What a look at a user who goes asks for: the user, the namespace, the quota, the walls,
+/// Kite's VMs, `KubeVirt`'s instances and machines, the names.
+const LOOK_AT_USER: usize = 8;
 /// Long enough for every echo of what was written.
 const REST: Duration = Duration::from_secs(30);
 
@@ -254,7 +261,9 @@ async fn a_vm_goes_by_one_request_for_each_object_and_one_look_at_what_is_left()
 #[tokio::test(start_paused = true)]
 async fn a_user_goes_by_a_look_before_each_step() {
     let world = Counted::start(Rules::instant()).await;
-    world.user("ann").await;
+    let made = world.asked(world.user("ann")).await;
+    // Its finalizer, and its status as it comes to be ready.
+    assert!(total(&made) <= RENDERED_OF_USER + 4, "{made:#?}");
     let key = ObjectKey::cluster("ann");
     let ann: KiteUser = world.cluster.get(&key).await.unwrap();
     let asked = world
@@ -277,13 +286,24 @@ async fn a_user_goes_by_a_look_before_each_step() {
     // to be, should the walls not be deleted in one breath.
     assert!(of("get ") <= 3 * 3 + 3, "{asked:#?}");
     assert!(total(&asked) <= 34, "{asked:#?}");
+    // Three looks, and one at each wall, more than it took to make.
+    let most = total(&made) + 3 * LOOK_AT_USER + 3;
+    assert!(total(&asked) <= most, "{made:#?} {asked:#?}");
     world.end().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_image_goes_by_a_look_at_what_it_has_and_at_who_clones_it() {
     let world = Counted::start(Rules::instant()).await;
-    let key = ObjectKey::cluster("debian-12");
+    let made = world
+        .asked(async {
+            world.cluster.create(&image("debian-13")).await.unwrap();
+            tokio::time::sleep(REST).await;
+        })
+        .await;
+    // Its finalizer, and its status as it is imported.
+    assert!(total(&made) <= RENDERED_OF_IMAGE + 4, "{made:#?}");
+    let key = ObjectKey::cluster("debian-13");
     let image: KiteImage = world.cluster.get(&key).await.unwrap();
     let asked = world
         .asked(async {
@@ -300,6 +320,10 @@ async fn an_image_goes_by_a_look_at_what_it_has_and_at_who_clones_it() {
     assert_eq!(of("delete "), 2, "{asked:#?}");
     assert!(of("get ") <= 2, "{asked:#?}");
     assert!(total(&asked) <= 10, "{asked:#?}");
+    // More than it took to make: what it has and who clones it, before its disk goes and
+    // before it is let go, and its status as it goes.
+    let most = total(&made) + 2 * (RENDERED_OF_IMAGE + 1);
+    assert!(total(&asked) <= most, "{made:#?} {asked:#?}");
     world.end().await;
 }
 
