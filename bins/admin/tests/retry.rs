@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "retry/smoke.rs"]
+mod smoke;
+
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
