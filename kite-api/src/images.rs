@@ -1,5 +1,7 @@
 //! The catalogue of images.
 
+use std::borrow::Cow;
+
 use aide::axum::{ApiRouter, routing::get_with};
 use axum::extract::State;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -70,7 +72,7 @@ impl ImageView {
                 .clone()
                 .unwrap_or_else(|| name.clone()),
             name,
-            unreadable: image.spec.unreadable.clone(),
+            unreadable: image.unreadable().map(Cow::into_owned),
             description: image.spec.description.clone(),
             os_family: image.spec.os_family,
             min_disk: image.spec.min_disk.clone(),

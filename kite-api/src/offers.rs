@@ -1,6 +1,6 @@
 //! Offers: VMs of a fixed size that administrators give away and users claim.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use aide::axum::{
     ApiRouter,
@@ -146,7 +146,7 @@ impl OfferView {
             image: spec.image,
             expires_at: spec.expires_at,
             lifetime: spec.lifetime,
-            unreadable: spec.unreadable,
+            unreadable: offer.unreadable().map(Cow::into_owned),
             phase: phase(offer),
             inside: None,
         }
@@ -259,7 +259,7 @@ fn obstacle(
             Some("you have claimed it yourself, and an offer is for one VM")
         }
         Some(OfferPhase::Claimed) => Some("somebody else has claimed it"),
-        Some(OfferPhase::Expired) if offer.spec.unreadable.is_some() => {
+        Some(OfferPhase::Expired) if offer.unreadable().is_some() => {
             Some("what it offers cannot be read; tell an administrator")
         }
         Some(OfferPhase::Expired) => Some("its time is over"),

@@ -137,19 +137,37 @@ macro_rules! kinds {
     };
 }
 
+/// What of the object's spec or status stands for something that cannot be read.
+macro_rules! salvaged {
+    ($object:ident) => {
+        $object.spec.unreadable.as_ref().or_else(|| told!($object))
+    };
+}
+
+/// The same of its status alone.
+macro_rules! told {
+    ($object:ident) => {
+        $object
+            .status
+            .as_ref()
+            .and_then(|status| status.unreadable.as_ref())
+            .map(|unread| &unread.why)
+    };
+}
+
 static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     kinds! {
         KitePlatform |it| it["metadata"]["name"] = json!("default"),
-            |it| it.spec.unreadable.as_ref();
+            |it| salvaged!(it);
         KiteImage |it| it["spec"]["source"] = json!({"http": {"url": "https://example.org/a"}}),
-            |it| it.spec.unreadable.as_ref();
-        KiteUser |_| (), |it| it.spec.unreadable.as_ref();
-        KiteVirtualMachine |_| (), |it| it.spec.unreadable.as_ref();
-        KiteVirtualMachineOffer |_| (), |it| it.spec.unreadable.as_ref();
+            |it| salvaged!(it);
+        KiteUser |_| (), |it| salvaged!(it);
+        KiteVirtualMachine |_| (), |it| salvaged!(it);
+        KiteVirtualMachineOffer |_| (), |it| salvaged!(it);
         KiteReservation |_| (), |_| None;
         KiteSession |_| (), |_| None;
-        KiteToken |_| (), |_| None;
-        KiteInvite |_| (), |_| None;
+        KiteToken |_| (), |it| told!(it);
+        KiteInvite |_| (), |it| told!(it);
         KiteSecondFactor |_| (), |_| None;
         KitePassword |_| (), |_| None;
         KiteConnection |_| (), |_| None;

@@ -122,12 +122,17 @@ pub fn plan(
         (Some(claim), None) if claim.spec.fulfilled => Some(claimed_by(claim, true)),
         _ => None,
     };
+    let unread = offer.status.as_ref().and_then(|it| it.unreadable.clone());
+    // Who has it stands there, in words that are not known: nobody else may be told.
+    let is_unknown = unread.as_ref().is_some_and(|it| it.keeps("claimedBy"));
+    let claimed_by = claimed_by.filter(|_| !is_unknown);
     // The VM is gone without having been deleted in order, and never had its
     // disk: others may have the offer.
     let vanished = seen
         .claim
         .as_ref()
-        .filter(|_| claimed_by.is_none() && offer.metadata.deletion_timestamp.is_none());
+        .filter(|_| claimed_by.is_none() && !is_unknown)
+        .filter(|_| offer.metadata.deletion_timestamp.is_none());
     let (phase, condition) = judge(offer, claimed_by.as_ref(), seen.now);
     let expires_in = offer
         .spec
@@ -142,6 +147,7 @@ pub fn plan(
             phase: Some(phase),
             claimed_by,
             conditions: Vec::new(),
+            unreadable: unread,
         },
         conditions: vec![condition],
         again: expires_in.map_or(RESYNC, |left| left.min(RESYNC)),
@@ -183,9 +189,12 @@ fn judge(
         };
         return (OfferPhase::Claimed, condition);
     }
-    if let Some(why) = &offer.spec.unreadable {
-        // Nobody could say what it is that is offered.
-        return (OfferPhase::Expired, unreadable(AVAILABLE, "the offer", why));
+    if let Some(why) = offer.unreadable() {
+        // Nobody could say what it is that is offered, or who has it.
+        return (
+            OfferPhase::Expired,
+            unreadable(AVAILABLE, "the offer", &why),
+        );
     }
     if let Some(at) = offer.spec.expires_at.as_ref().filter(|at| at.0 <= now) {
         let message = format!(

@@ -194,6 +194,7 @@ impl Permit for KiteInvite {
                 claimed_for: Some(user.spec.username.clone()),
                 used_by: Some(account.clone()),
                 used_at: Some(Time(Timestamp::now())),
+                unreadable: None,
             };
             match write_status(state, &invite, status).await {
                 Ok(written) => {

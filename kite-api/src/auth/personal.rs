@@ -142,6 +142,7 @@ pub(super) fn note_use(state: &ApiState, token: &KiteToken) {
     };
     used.status = Some(KiteTokenStatus {
         last_used_at: Some(Time(now)),
+        unreadable: None,
     });
     let state = state.clone();
     tokio::spawn(async move {

@@ -16,9 +16,8 @@ use kite_core::{
     cluster::Unread,
     crd::{
         KiteConnection, KiteImage, KiteInvite, KitePlatform, KitePlatformSpec, KiteSession,
-        KiteToken, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer, KiteVirtualMachineSpec,
+        KiteToken, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer,
     },
-    quantity::Bytes,
 };
 use kube::Client;
 use serde::Serialize;
@@ -58,13 +57,9 @@ impl Caches {
         let mut tasks = JoinSet::new();
         Self {
             users: Cache::start(Kind::Users, client.clone(), &mut tasks, |_| None),
-            vms: Cache::start_with(
-                Kind::Vms,
-                client.clone(),
-                &mut tasks,
-                |vm| written_down(&VmView::of(vm)),
-                hollow,
-            ),
+            vms: Cache::start(Kind::Vms, client.clone(), &mut tasks, |vm| {
+                written_down(&VmView::of(vm))
+            }),
             images: Cache::start(Kind::Images, client.clone(), &mut tasks, |_| None),
             offers: Cache::start(Kind::Offers, client.clone(), &mut tasks, |_| None),
             platforms: Cache::start_with(
@@ -148,18 +143,6 @@ fn closed(unread: &Unread) -> Option<KitePlatform> {
     let mut platform = KitePlatform::new(name, KitePlatformSpec::closed(&unread.why));
     platform.metadata.clone_from(&unread.meta);
     Some(platform)
-}
-
-/// What stands for a VM of which nothing can be read: it is to be listed and deleted like
-/// all others. The sizes are the least that there are.
-fn hollow(unread: &Unread) -> Option<KiteVirtualMachine> {
-    let name = unread.meta.name.as_deref()?;
-    let (memory, disk) = ("64Mi".parse::<Bytes>().ok()?, Bytes::from_gib(1));
-    let mut spec = KiteVirtualMachineSpec::new(1, memory, disk, "unreadable", "kite-unreadable");
-    spec.unreadable = Some(unread.why.clone());
-    let mut vm = KiteVirtualMachine::new(name, spec);
-    vm.metadata.clone_from(&unread.meta);
-    Some(vm)
 }
 
 /// Writes `view` down once for all requests.

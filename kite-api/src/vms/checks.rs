@@ -55,7 +55,7 @@ pub(crate) fn check_image(
         );
         return;
     };
-    if let Some(why) = &image.spec.unreadable {
+    if let Some(why) = image.unreadable() {
         form.error(
             "image",
             format!("cannot be read ({why}): choose another, or tell an administrator"),
@@ -82,7 +82,7 @@ pub(crate) fn obstacle_of_offer(
         None => Some(format!(
             "its image {name:?} is not in the catalogue any more"
         )),
-        Some(image) if image.spec.unreadable.is_some() => {
+        Some(image) if image.unreadable().is_some() => {
             Some(format!("its image {name:?} cannot be read"))
         }
         Some(image) if spec.disk < *image.least_disk() => Some(format!(

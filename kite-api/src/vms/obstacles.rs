@@ -64,7 +64,7 @@ fn suspended(owner: &KiteUser) -> Option<String> {
 }
 
 fn unreadable(vm: &KiteVirtualMachine) -> Option<String> {
-    let why = vm.spec.unreadable.as_ref()?;
+    let why = vm.unreadable()?;
     Some(format!(
         "the VM stays as it is, for its settings cannot be read ({why}): mend the field that is \
          named first, with kubectl or by an edit"

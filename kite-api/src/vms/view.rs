@@ -1,5 +1,7 @@
 //! A VM as the API shows it.
 
+use std::borrow::Cow;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kite_core::{
     cluster::ObjectKey,
@@ -204,7 +206,7 @@ impl VmView {
             offer: vm.spec.offer.clone(),
             created_at: vm.creation_timestamp().map(|time| time.0.to_string()),
             deleting: vm.metadata.deletion_timestamp.is_some(),
-            unreadable: vm.spec.unreadable.clone(),
+            unreadable: vm.unreadable().map(Cow::into_owned),
             charge: ChargeView::of(vm),
             status: StatusView::of(vm),
         }

@@ -97,9 +97,15 @@ impl KiteVirtualMachine {
     }
 
     /// Whether it is known what the VM is charged with. Of one whose spec cannot be
-    /// read its status tells, unless that was written before it told so.
+    /// read its status tells, unless that was written before it told so, or cannot be read
+    /// in what it tells of this.
     pub fn has_known_charge(&self) -> bool {
-        self.spec.unreadable.is_none() || !self.is_charged_by_spec()
+        let is_unread = self.status.as_ref().is_some_and(|status| {
+            let unread = |field| status.unreadable.as_ref().is_some_and(|it| it.keeps(field));
+            let is_untold = status.granted.is_none() && status.asking.is_none();
+            unread("granted") || unread("asking") || (unread("disk") && is_untold)
+        });
+        !is_unread && (self.spec.unreadable.is_none() || !self.is_charged_by_spec())
     }
 
     /// What the VM is charged with: what it was granted, and what it is about to
@@ -121,7 +127,7 @@ impl KiteVirtualMachine {
                 && (status.granted.is_some() || is_refused(status))
         });
         let asks_no_more =
-            self.spec.unreadable.is_some() || self.metadata.deletion_timestamp.is_some();
+            self.unreadable().is_some() || self.metadata.deletion_timestamp.is_some();
         if is_answered || asks_no_more {
             self.charge()
         } else {

@@ -1,11 +1,16 @@
 //! `KiteImage`: an entry in the catalogue of golden images.
 
+use std::borrow::Cow;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::salvage::salvaged;
+use super::{
+    salvage::salvaged,
+    unread_status::{self, UnreadStatus, salvaged_status},
+};
 use crate::quantity::Bytes;
 
 /// Desired state of an image.
@@ -200,7 +205,7 @@ impl std::str::FromStr for OsFamily {
 
 /// Observed state of an image.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct KiteImageStatus {
     /// Generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -222,6 +227,22 @@ pub struct KiteImageStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     #[serde(deserialize_with = "crate::time::conditions")]
     pub conditions: Vec<Condition>,
+    /// What of it cannot be read, and counts as absent. Never written, but for the fields
+    /// that nothing else tells.
+    #[serde(skip)]
+    pub unreadable: Option<Box<UnreadStatus>>,
+}
+
+salvaged_status!(KiteImageStatus, kept: ["namespace"]);
+
+impl KiteImage {
+    /// What cannot be read of the image: of its spec, and of what only its status tells. Until
+    /// that is mended nothing is made of it.
+    pub fn unreadable(&self) -> Option<Cow<'_, str>> {
+        let status = self.status.as_ref();
+        let status = status.and_then(|it| it.unreadable.as_deref());
+        unread_status::unreadable(self.spec.unreadable.as_deref(), status)
+    }
 }
 
 /// Where an image's import is.

@@ -6,7 +6,10 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AccessLevel, Quota};
+use super::{
+    AccessLevel, Quota,
+    unread_status::{UnreadStatus, salvaged_status},
+};
 
 /// For whom an invite is, and what account comes of it.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -72,7 +75,7 @@ pub struct InviteAccount {
 
 /// What became of an invite.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct KiteInviteStatus {
     /// The username of the account that is being made with it: nobody can go on
     /// with another one.
@@ -90,4 +93,10 @@ pub struct KiteInviteStatus {
     )]
     #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("usedAt must be before the year 9000"))]
     pub used_at: Option<Time>,
+    /// What of it cannot be read, and counts as absent. Never written, but for the fields
+    /// that nothing else tells.
+    #[serde(skip)]
+    pub unreadable: Option<Box<UnreadStatus>>,
 }
+
+salvaged_status!(KiteInviteStatus, kept: ["usedBy", "claimedFor"], or_fails);

@@ -14,7 +14,7 @@ mod formats;
 // KubeSchema makes a copy of the spec that nobody reads.
 #[allow(dead_code)]
 mod image;
-#[allow(clippy::duplicated_attributes)]
+#[allow(clippy::duplicated_attributes, dead_code)]
 mod invite;
 #[allow(dead_code)]
 mod offer;
@@ -30,8 +30,9 @@ mod second_factor;
 #[allow(clippy::duplicated_attributes)]
 mod session;
 mod sign_in;
-#[allow(clippy::duplicated_attributes)]
+#[allow(clippy::duplicated_attributes, dead_code)]
 mod token;
+mod unread_status;
 #[allow(dead_code)]
 mod user;
 #[allow(dead_code)]
@@ -43,7 +44,7 @@ use kube::CustomResourceExt as _;
 pub use self::{
     charge::*, cluster_setting::*, connection::*, image::*, invite::*, offer::*, password::*,
     platform::*, reservation::*, reserved_domain::*, second_factor::*, session::*, sign_in::*,
-    token::*, user::*, virtual_machine::*,
+    token::*, unread_status::UnreadStatus, user::*, virtual_machine::*,
 };
 
 /// API group of Kite's kinds.

@@ -1,12 +1,17 @@
 //! `KiteVirtualMachineOffer`: one VM of a fixed size that an administrator gives
 //! away, and a user claims by creating a VM with `spec.offer`.
 
+use std::borrow::Cow;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::salvage::salvaged;
+use super::{
+    salvage::salvaged,
+    unread_status::{self, UnreadStatus, salvaged_status},
+};
 use crate::{quantity::Bytes, span::Span};
 
 /// What is offered, to whom, and until when.
@@ -84,7 +89,7 @@ salvaged!(
 
 /// Observed state of an offer.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct KiteVirtualMachineOfferStatus {
     /// Generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,6 +105,22 @@ pub struct KiteVirtualMachineOfferStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     #[serde(deserialize_with = "crate::time::conditions")]
     pub conditions: Vec<Condition>,
+    /// What of it cannot be read, and counts as absent. Never written, but for the fields
+    /// that nothing else tells.
+    #[serde(skip)]
+    pub unreadable: Option<Box<UnreadStatus>>,
+}
+
+salvaged_status!(KiteVirtualMachineOfferStatus, kept: ["claimedBy"]);
+
+impl KiteVirtualMachineOffer {
+    /// What cannot be read of the offer: of its spec, and of what only its status tells. Until
+    /// that is mended nothing is made of it.
+    pub fn unreadable(&self) -> Option<Cow<'_, str>> {
+        let status = self.status.as_ref();
+        let status = status.and_then(|it| it.unreadable.as_deref());
+        unread_status::unreadable(self.spec.unreadable.as_deref(), status)
+    }
 }
 
 /// The VM for which an offer is claimed.

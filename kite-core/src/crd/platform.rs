@@ -7,7 +7,10 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AccessLevel, SignInProvider};
+use super::{
+    AccessLevel, SignInProvider,
+    unread_status::{UnreadStatus, salvaged_status},
+};
 use crate::names;
 
 /// Desired state of the platform.
@@ -472,7 +475,7 @@ impl Default for GatewayExposure {
 
 /// Observed state of the platform.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct KitePlatformStatus {
     /// Generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -504,7 +507,13 @@ pub struct KitePlatformStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     #[serde(deserialize_with = "crate::time::conditions")]
     pub conditions: Vec<Condition>,
+    /// What of it cannot be read, and counts as absent. Never written, but for the fields
+    /// that nothing else tells.
+    #[serde(skip)]
+    pub unreadable: Option<Box<UnreadStatus>>,
 }
+
+salvaged_status!(KitePlatformStatus, kept: []);
 
 /// A host key of the SSH gateway, the public half.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,11 @@
-//! Specs of which a field cannot be read.
+//! Specs of which a field, or all, cannot be read.
 //!
 //! What a CRD admits this version reads. An object may be of a later version, though,
-//! or have been stored when the CRD was another. It must not vanish from sight for one
-//! field: it is to be listed, switched off and deleted like all others. So the fields
+//! or have been stored when the CRD was another. It must not vanish from sight for
+//! that: it is to be listed, switched off and deleted like all others. So the fields
 //! that can be read are, others get a stand-in, and the spec says so in
-//! `unreadable`. Nothing new is made from such a spec.
+//! `unreadable`. Nothing new is made from such a spec. Where there is no spec at all,
+//! stand-ins are all that there is. Of statuses: [`unread_status`](super::unread_status).
 
 use serde_json::{Map, Value};
 
@@ -16,20 +17,25 @@ pub(super) struct StandIns {
     pub(super) strict: Value,
 }
 
-/// Reads what can be read of `stored`, and says what cannot. An error if there is no
-/// object at all, or none comes of it.
+/// Reads what can be read of `stored`, of which `whole` says why it cannot be read as a
+/// whole, and says what cannot. An error if no spec comes of it.
 pub(super) fn salvage<T>(
     stored: &Value,
     stand_ins: StandIns,
-    whole: &serde_json::Error,
+    whole: &str,
     read: impl Fn(&Value) -> Result<T, serde_json::Error>,
 ) -> Result<(T, String), String> {
-    let fields = stored.as_object().ok_or_else(|| whole.to_string())?;
     let of = |value: Value| match value {
         Value::Object(fields) => fields,
         _ => Map::new(),
     };
     let (mut sound, strict) = (of(stand_ins.required), of(stand_ins.strict));
+    let Some(fields) = stored.as_object() else {
+        // Any of the fields may have been set.
+        sound.extend(strict);
+        let spec = read(&Value::Object(sound)).map_err(|_| whole.to_owned())?;
+        return Ok((spec, format!("spec: {whole}")));
+    };
     let mut faults = Vec::new();
     for (field, value) in fields {
         let mut with = sound.clone();
@@ -50,13 +56,13 @@ pub(super) fn salvage<T>(
         // Nothing is wrong with what is there: something is missing.
         faults.push(format!("spec: {whole}"));
     }
-    let spec = read(&Value::Object(sound)).map_err(|_| whole.to_string())?;
+    let spec = read(&Value::Object(sound)).map_err(|_| whole.to_owned())?;
     Ok((spec, faults.join("; ")))
 }
 
 /// Reads specs field by field where they cannot be read as a whole. The type has the
 /// attribute `#[serde(remote = "Self")]` and a field `unreadable`. `whole` makes what stands
-/// for something that is no object, which is an error without it.
+/// for something that is no object; without it, all stand-ins together do.
 macro_rules! salvaged {
     ($spec:ident, required: $required:tt, strict: $strict:tt $(, whole: $stand_in:path)?) => {
         impl serde::Serialize for $spec {
@@ -67,7 +73,10 @@ macro_rules! salvaged {
 
         impl<'de> serde::Deserialize<'de> for $spec {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let stored = <serde_json::Value as serde::Deserialize>::deserialize(deserializer)?;
+                // What may be absent: an object without a spec is there all the same.
+                let stored =
+                    <Option<serde_json::Value> as serde::Deserialize>::deserialize(deserializer)?;
+                let stored = stored.unwrap_or_default();
                 $(
                     // A list would be read as a spec in which nothing is set.
                     if !stored.is_object() {
@@ -75,8 +84,10 @@ macro_rules! salvaged {
                     }
                 )?
                 let whole = match Self::deserialize(&stored) {
-                    Ok(spec) => return Ok(spec),
-                    Err(whole) => whole,
+                    Ok(spec) if stored.is_object() => return Ok(spec),
+                    // As above.
+                    Ok(_) => "it is no object".to_owned(),
+                    Err(whole) => whole.to_string(),
                 };
                 let stand_ins = $crate::crd::salvage::StandIns {
                     required: serde_json::json!($required),
@@ -100,7 +111,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use serde_json::{Value, json};
 
-    use crate::crd::{KiteUserSpec, KiteVirtualMachineSpec, PowerState, SshLogin};
+    use crate::crd::{
+        AccessLevel, KiteImage, KiteUser, KiteUserSpec, KiteVirtualMachine,
+        KiteVirtualMachineOffer, KiteVirtualMachineSpec, PowerState, SshLogin,
+    };
 
     fn vm(change: impl FnOnce(&mut Value)) -> KiteVirtualMachineSpec {
         let mut spec = json!({
@@ -148,10 +162,45 @@ mod tests {
         assert!(spec.unreadable.unwrap().contains("image"));
     }
 
+    /// Whoever counts, suspends or deletes VMs has to see it, and nobody takes what stands
+    /// for it for what somebody asked for.
     #[test]
-    fn what_is_no_spec_at_all_is_an_error() {
-        for value in [json!(null), json!("x"), json!([])] {
-            serde_json::from_value::<KiteVirtualMachineSpec>(value).unwrap_err();
+    fn for_what_is_no_spec_at_all_stand_ins_are_there_and_say_so() {
+        for value in [json!(null), json!("x"), json!([]), json!(7)] {
+            let spec: KiteVirtualMachineSpec = serde_json::from_value(value.clone()).unwrap();
+            let why = spec.unreadable.unwrap();
+            assert!(why.starts_with("spec: "), "{value}: {why}");
+            assert_eq!(spec.ssh_login, SshLogin::KeyAndPassword);
+            assert_eq!((spec.cpu, spec.expires_at, spec.offer), (1, None, None));
+        }
+        let why = serde_json::from_value::<KiteVirtualMachineSpec>(json!("a few"));
+        assert!(why.unwrap().unreadable.unwrap().contains("a few"));
+    }
+
+    #[test]
+    fn an_object_is_there_whatever_its_spec_is() {
+        let metadata = json!({
+            "name": "web", "namespace": "kite-user-ann", "uid": "u-1",
+            "deletionTimestamp": "2026-05-04T08:00:00Z", "finalizers": ["a/b"],
+        });
+        for mut object in [
+            json!({"spec": "what"}),
+            json!({"spec": null}),
+            json!({"spec": []}),
+            json!({}),
+        ] {
+            object["metadata"] = metadata.clone();
+            let vm: KiteVirtualMachine = serde_json::from_value(object.clone()).unwrap();
+            assert!(vm.spec.unreadable.is_some(), "{object}");
+            assert!(vm.metadata.deletion_timestamp.is_some());
+            assert_eq!(vm.metadata.finalizers.unwrap(), ["a/b"]);
+            let user: KiteUser = serde_json::from_value(object.clone()).unwrap();
+            assert!(user.spec.suspended && user.spec.unreadable.is_some());
+            assert_eq!(user.spec.access_level, AccessLevel::ReadOnly);
+            let image: KiteImage = serde_json::from_value(object.clone()).unwrap();
+            assert!(image.spec.unreadable.is_some());
+            let offer: KiteVirtualMachineOffer = serde_json::from_value(object).unwrap();
+            assert!(offer.spec.unreadable.is_some() && offer.spec.user.is_some());
         }
     }
 

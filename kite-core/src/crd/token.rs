@@ -6,6 +6,8 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::unread_status::{UnreadStatus, salvaged_status};
+
 /// Whose token it is, what it may do and how long.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
@@ -141,7 +143,7 @@ impl TokenScope {
 
 /// What was seen of a token.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct KiteTokenStatus {
     /// When it was last used, give or take an hour.
     #[serde(
@@ -151,7 +153,13 @@ pub struct KiteTokenStatus {
     )]
     #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("lastUsedAt must be before the year 9000"))]
     pub last_used_at: Option<Time>,
+    /// What of it cannot be read, and counts as absent. Never written, but for the fields
+    /// that nothing else tells.
+    #[serde(skip)]
+    pub unreadable: Option<Box<UnreadStatus>>,
 }
+
+salvaged_status!(KiteTokenStatus, kept: []);
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,11 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Identity, salvage::salvaged};
+use super::{
+    Identity,
+    salvage::salvaged,
+    unread_status::{UnreadStatus, salvaged_status},
+};
 use crate::{names, password::PasswordHash, quantity::Bytes};
 
 /// Desired state of a user.
@@ -185,7 +189,7 @@ pub struct Quota {
 
 /// Observed state of a user.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct KiteUserStatus {
     /// Generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -204,7 +208,13 @@ pub struct KiteUserStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     #[serde(deserialize_with = "crate::time::conditions")]
     pub conditions: Vec<Condition>,
+    /// What of it cannot be read, and counts as absent. Never written, but for the fields
+    /// that nothing else tells.
+    #[serde(skip)]
+    pub unreadable: Option<Box<UnreadStatus>>,
 }
+
+salvaged_status!(KiteUserStatus, kept: []);
 
 /// What a user's VMs take together, whether on or off: what they have, and what they
 /// ask for as long as that is not refused.

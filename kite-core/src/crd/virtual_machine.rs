@@ -1,11 +1,16 @@
 //! `KiteVirtualMachine`: a VM as its owner asks for it.
 
+use std::borrow::Cow;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::salvage::salvaged;
+use super::{
+    salvage::salvaged,
+    unread_status::{self, UnreadStatus, salvaged_status},
+};
 use crate::{password::PasswordHash, quantity::Bytes, span::Span};
 
 /// Desired state of a VM.
@@ -212,7 +217,7 @@ pub enum PowerState {
 
 /// Observed state of a VM.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct KiteVirtualMachineStatus {
     /// Generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -263,6 +268,22 @@ pub struct KiteVirtualMachineStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     #[serde(deserialize_with = "crate::time::conditions")]
     pub conditions: Vec<Condition>,
+    /// What of it cannot be read, and counts as absent. Never written, but for the fields
+    /// that nothing else tells.
+    #[serde(skip)]
+    pub unreadable: Option<Box<UnreadStatus>>,
+}
+
+salvaged_status!(KiteVirtualMachineStatus, kept: ["disk", "granted", "asking", "restart"]);
+
+impl KiteVirtualMachine {
+    /// What cannot be read of the VM: of its spec, and of what only its status tells. Until
+    /// that is mended nothing is made of it.
+    pub fn unreadable(&self) -> Option<Cow<'_, str>> {
+        let status = self.status.as_ref();
+        let status = status.and_then(|it| it.unreadable.as_deref());
+        unread_status::unreadable(self.spec.unreadable.as_deref(), status)
+    }
 }
 
 /// How much a VM has of what quotas bound. What is absent, it has none of.

@@ -180,7 +180,15 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_closed_and_keeps_its_name() {
         let metadata = json!({"name": "web", "namespace": "kite-user-ann"});
-        let odd = json!({"metadata": metadata, "spec": "what", "status": {"access": {}}});
+        let mut odd = json!({"metadata": metadata, "spec": "what", "status": {"access": {}}});
+        let Event::Apply(vm) = readable(event(odd.clone()), closed_vm) else {
+            unreachable!()
+        };
+        assert_eq!(vm.metadata.name.as_deref(), Some("web"));
+        // Nothing leads to it by that, nor by what can be read of its status.
+        assert!(vm.spec.unreadable.is_some());
+        assert!(vm.status.is_none_or(|status| status.access.is_none()));
+        odd["metadata"]["annotations"] = json!("none");
         let Event::Apply(vm) = readable(event(odd), closed_vm) else {
             unreachable!()
         };

@@ -22,7 +22,8 @@ pub(crate) trait Status: Clone + Default + PartialEq + Send + Sync {
     /// The generation that it speaks of.
     fn observed_generation(&self) -> Option<i64>;
 
-    /// The same with these conditions, of this generation.
+    /// The same with these conditions, of this generation, as it will stand once it is
+    /// written: what could not be read is gone then, if it is not kept.
     fn complete(self, conditions: Vec<Condition>, generation: Option<i64>) -> Self;
 }
 
@@ -38,7 +39,13 @@ macro_rules! statuses {
             }
 
             fn complete(self, conditions: Vec<Condition>, generation: Option<i64>) -> Self {
-                Self { conditions, observed_generation: generation, ..self }
+                let kept = self.unreadable.and_then(|unread| unread.rewritten());
+                Self {
+                    conditions,
+                    observed_generation: generation,
+                    unreadable: kept.map(Box::new),
+                    ..self
+                }
             }
         }
     )* };

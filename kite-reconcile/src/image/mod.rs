@@ -98,10 +98,12 @@ impl Reconciler for Images {
         let here = |name: &str| ObjectKey::namespaced(&home, name);
         let key = here(image.name);
         let by_schedule = object.spec.refresh_schedule.is_some();
+        // Of one that goes either may be there, if nobody can read how it was made.
+        let is_doubtful = goes && object.spec.unreadable.is_some();
         let given = object.spec.source.pvc.as_ref().map(|pvc| here(&pvc.name));
         let (disk, cron, claim, claim_disk, source) = try_join!(
-            find_if(cluster, (!by_schedule).then_some(&key)),
-            find_if::<DataImportCron, C>(cluster, by_schedule.then_some(&key)),
+            find_if(cluster, (!by_schedule || is_doubtful).then_some(&key)),
+            find_if::<DataImportCron, C>(cluster, (by_schedule || is_doubtful).then_some(&key)),
             find_if(cluster, given.as_ref()),
             find_if(cluster, given.as_ref()),
             cluster.find(&key),

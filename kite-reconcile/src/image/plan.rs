@@ -42,8 +42,8 @@ pub fn plan(object: &KiteImage, seen: &Observed) -> Result<Plan<KiteImageStatus>
         let (steps, message) = deletion(&image, seen);
         let condition = NewCondition::new(READY, false, "Deleting", message);
         (steps, ImagePhase::Deleting, condition)
-    } else if let Some(why) = &object.spec.unreadable {
-        let condition = unreadable(READY, "the image", why);
+    } else if let Some(why) = object.unreadable() {
+        let condition = unreadable(READY, "the image", &why);
         (Vec::new(), ImagePhase::Failed, condition)
     } else {
         match steps(&image, seen) {
@@ -57,6 +57,9 @@ pub fn plan(object: &KiteImage, seen: &Observed) -> Result<Plan<KiteImageStatus>
     let disk = seen.disk.as_ref().or(seen.import.as_ref());
     let status = disk.and_then(|disk| disk.status.as_ref());
     let up_to_date = judge::up_to_date(&image, seen);
+    let unread = object.status.as_ref().and_then(|it| it.unreadable.clone());
+    // Where it was made is not forgotten for being written in a way that is not known.
+    let is_placed = !unread.as_ref().is_some_and(|it| it.keeps("namespace"));
     Ok(Plan {
         steps,
         status: KiteImageStatus {
@@ -64,8 +67,9 @@ pub fn plan(object: &KiteImage, seen: &Observed) -> Result<Plan<KiteImageStatus>
             phase: Some(phase),
             progress: status.and_then(|status| status.progress.clone()),
             size: (phase == ImagePhase::Ready).then(|| size(seen)).flatten(),
-            namespace: Some(seen.platform.image_namespace().to_owned()),
+            namespace: is_placed.then(|| seen.platform.image_namespace().to_owned()),
             conditions: Vec::new(),
+            unreadable: unread,
         },
         conditions: [condition].into_iter().chain(up_to_date).collect(),
         again: match phase {

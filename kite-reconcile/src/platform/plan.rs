@@ -90,6 +90,7 @@ pub fn plan(
             gateway_host_keys: host_keys(seen.host_key.as_ref()),
             cluster_addresses,
             conditions: Vec::new(),
+            unreadable: None,
         },
         steps: [gateway.steps, web.steps].concat(),
         conditions: conditions.into_iter().chain(seen_clients).collect(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kite_core::{
-    cluster::Object,
+    cluster::{Object, ObjectKey},
     conditions::NewCondition,
     crd::{Claim, KiteUser, KiteUserStatus, KiteVirtualMachine, Usage, UserPhase},
     labels::{USER_FINALIZER, WALLS_FINALIZER},
@@ -100,6 +100,7 @@ pub fn plan(
             namespace: is_there.then(|| user.namespace()),
             usage: Some(usage(&seen.vms)),
             conditions: Vec::new(),
+            unreadable: None,
         },
         conditions: vec![ready, reserved, namespace],
         again: if is_leaving {
@@ -325,6 +326,18 @@ fn usage(vms: &[KiteVirtualMachine]) -> Usage {
 fn plan_deletion(user: &User<'_>, seen: &Observed, settings: &Settings) -> Plan<KiteUserStatus> {
     let (steps, waiting_for) = next_of_deletion(user, seen, settings);
     let old = user.object.status.clone().unwrap_or_default();
+    // It goes like the others, unless somebody holds it, who should know.
+    let unread = seen.vms.iter().find_map(|vm| Some((vm, vm.unreadable()?)));
+    let (reason, besides) = match unread {
+        None => ("Deleting", String::new()),
+        Some((vm, why)) => (
+            "Unreadable",
+            format!(
+                "; {} cannot be read: {why}; mend the field that is named",
+                ObjectKey::of(vm)
+            ),
+        ),
+    };
     Plan {
         steps,
         status: KiteUserStatus {
@@ -336,8 +349,8 @@ fn plan_deletion(user: &User<'_>, seen: &Observed, settings: &Settings) -> Plan<
         conditions: vec![NewCondition::new(
             READY,
             false,
-            "Deleting",
-            format!("waiting for {waiting_for}"),
+            reason,
+            format!("waiting for {waiting_for}{besides}"),
         )],
         again: LOOK_AGAIN,
     }

@@ -294,7 +294,7 @@ impl Observed {
         let doubtful = found.items.iter().filter(|it| !it.has_known_charge());
         self.unreadable_siblings.extend(doubtful.map(|it| Unread {
             meta: it.metadata.clone(),
-            why: it.spec.unreadable.clone().unwrap_or_default(),
+            why: it.unreadable().unwrap_or_default().into_owned(),
         }));
         self.siblings = found.items;
         self.siblings_are_current = are_current;

@@ -108,7 +108,12 @@ pub(super) fn note(vm: &Vm<'_>, seen: &Observed) -> Option<Step> {
 }
 
 fn has_it(vm: &Vm<'_>, seen: &Observed) -> bool {
-    DiskState::of(seen.own_disk(vm)) == DiskState::Filled || is_fulfilled(vm.object)
+    let status = vm.object.status.as_ref();
+    let unread = status.and_then(|status| status.unreadable.as_ref());
+    DiskState::of(seen.own_disk(vm)) == DiskState::Filled
+        || is_fulfilled(vm.object)
+        // What it had, nobody can read: an offer is not to be had twice.
+        || unread.is_some_and(|unread| unread.keeps("disk"))
 }
 
 /// Whether the VM has the claim to its offer, or may claim it; also if it names
@@ -182,7 +187,7 @@ fn refusal<'a>(
             ),
         );
     };
-    if let Some(why) = &offer.spec.unreadable {
+    if let Some(why) = offer.unreadable() {
         return no(
             "OfferUnreadable",
             format!(

@@ -71,8 +71,8 @@ pub fn plan(
     if object.metadata.deletion_timestamp.is_some() {
         return Ok(delete::plan(&vm, seen));
     }
-    if let Some(why) = &object.spec.unreadable {
-        return Ok(unreadable::plan(&vm, seen, why));
+    if let Some(why) = object.unreadable() {
+        return Ok(unreadable::plan(&vm, seen, &why));
     }
     if let Some(why) = &seen.platform.unreadable {
         return Ok(unreadable::plan_beside(&vm, seen, why));

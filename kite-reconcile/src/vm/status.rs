@@ -169,6 +169,7 @@ pub(super) fn report(
         expiry: expiry.and_then(|expiry| expiry.status()),
         idle: idle.and_then(|idle| idle.status()),
         conditions: Vec::new(),
+        unreadable: None,
     };
     (status, conditions)
 }

@@ -1,6 +1,6 @@
-//! A VM whose spec, or whose platform's settings, cannot be read: it stays as it is, and is
-//! switched off when it has to be. Nothing is made for it, and nothing of it is deleted
-//! unless it is.
+//! A VM whose spec, or whose platform's settings, cannot be read, or what only its status
+//! tells: it stays as it is, and is switched off when it has to be. Nothing is made for it,
+//! and nothing of it is deleted unless it is.
 
 use std::time::Duration;
 

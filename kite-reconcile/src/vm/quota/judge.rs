@@ -47,7 +47,7 @@ impl<'a> Judge<'a> {
                 other.granted_charge()
             });
             // Who cannot be read asks for nothing.
-            if is_first && !is_leaving && other.spec.unreadable.is_none() {
+            if is_first && !is_leaving && other.unreadable().is_none() {
                 first.push(other);
             }
         }
