@@ -1,4 +1,4 @@
-//! What is said of an object whose spec cannot be read.
+//! What is said of an object that cannot be read.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kite_core::conditions::{ConditionStatus, NewCondition, find};
@@ -24,13 +24,19 @@ pub(crate) fn as_before(
 
 /// The condition `type_` of an object of which `why` says what cannot be read of it.
 pub(crate) fn unreadable(type_: &'static str, what: &str, why: &str) -> NewCondition {
+    let is_of_status = why.contains("status.") || why.contains("status: ");
+    let edit = if is_of_status {
+        "kubectl edit --subresource=status"
+    } else {
+        "kubectl edit"
+    };
     NewCondition::new(
         type_,
         false,
         "Unreadable",
         format!(
-            "{what} cannot be read: {why}; mend the field that is named (kubectl edit), or \
-             delete {what}; until then nothing is made or changed for it"
+            "{what} cannot be read: {why}; mend the field that is named ({edit}), or delete \
+             {what}; until then nothing is made or changed for it"
         ),
     )
 }

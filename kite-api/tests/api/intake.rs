@@ -611,6 +611,92 @@ async fn an_offer_that_cannot_be_read_is_listed_and_deleted() {
 }
 
 #[tokio::test]
+async fn what_has_no_spec_any_more_is_listed_and_deleted() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    assert_eq!(world.post(VMS, &ann, vm("web")).await.status, 201);
+    let offers = "/api/v1/admin/offers";
+    assert_eq!(world.post(offers, &root, vm("gold")).await.status, 201);
+    let namespace = names::user_namespace("ann");
+    let vms = lax::<KiteVirtualMachine>(&world, Some(&namespace)).await;
+    let images = lax::<KiteImage>(&world, None).await;
+    let golds = lax::<KiteVirtualMachineOffer>(&world, None).await;
+    let users = lax::<KiteUser>(&world, None).await;
+    let params = PatchParams::default();
+    let edit = Patch::Merge(json!({"spec": "what"}));
+    for (api, name) in [(&vms, "web"), (&images, "debian-12"), (&golds, "gold")] {
+        api.patch(name, &params, &edit).await.unwrap();
+    }
+    for (path, token) in [(VMS, &ann), ("/api/v1/images", &ann), (offers, &root)] {
+        world
+            .until("it is told", async || {
+                let told = unreadable(&world, path, token).await;
+                told.is_some_and(|why| why.contains("spec: ") && why.contains("what"))
+            })
+            .await;
+    }
+    let gone = world.delete(WEB, &ann).await;
+    assert_eq!(gone.status, 202, "{gone:?}");
+    assert!(vms.get_opt("web").await.unwrap().is_none());
+    let gone = world.delete(&format!("{offers}/gold"), &root).await;
+    assert_eq!(gone.status, 202, "{gone:?}");
+
+    users.patch("ann", &params, &edit).await.unwrap();
+    let path = "/api/v1/admin/users/ann";
+    world
+        .until("the account is told of", async || {
+            let told = world.get(path, &root).await;
+            told.body.get("unreadable").is_some()
+        })
+        .await;
+    world
+        .get("/api/v1/me", &ann)
+        .await
+        .is_problem(401, "unauthenticated");
+    let gone = world.delete(path, &root).await;
+    assert_eq!(gone.status, 202, "{gone:?}");
+}
+
+#[tokio::test]
+async fn a_vm_whose_status_cannot_be_read_is_listed_stopped_and_deleted() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    assert_eq!(world.post(VMS, &ann, vm("web")).await.status, 201);
+    let namespace = names::user_namespace("ann");
+    let vms = lax::<KiteVirtualMachine>(&world, Some(&namespace)).await;
+    // Nothing depends on it: the controller writes it anew.
+    tell(
+        &world,
+        "web",
+        json!({"phase": "Hibernating", "nodeName": "node-1"}),
+    )
+    .await;
+    let shown = world.get(WEB, &ann).await;
+    assert_eq!(shown.text("/status/nodeName"), "node-1", "{shown:?}");
+    assert_eq!(shown.body.get("unreadable"), None);
+
+    tell(&world, "web", json!({"disk": "web-disk"})).await;
+    assert_eq!(world.get(VMS, &ann).await.names(), ["web"]);
+    let shown = world.get(WEB, &ann).await;
+    assert!(
+        shown.text("/unreadable").contains("status.disk"),
+        "{shown:?}"
+    );
+    let started = world.post(&format!("{WEB}/start"), &ann, Value::Null).await;
+    let detail = started.is_problem(409, "conflict").text("/detail");
+    assert!(detail.contains("status.disk"), "{detail}");
+    let stopped = world.post(&format!("{WEB}/stop"), &ann, Value::Null).await;
+    assert_eq!(stopped.status, 200, "{stopped:?}");
+    let stored = vms.get("web").await.unwrap();
+    assert_eq!(stored.data["spec"]["powerState"], "Off");
+    assert_eq!(stored.data["status"]["disk"], "web-disk");
+    let gone = world.delete(WEB, &ann).await;
+    assert_eq!(gone.status, 202, "{gone:?}");
+    assert!(vms.get_opt("web").await.unwrap().is_none());
+}
+
+#[tokio::test]
 async fn a_disk_is_no_smaller_than_what_is_in_the_image() {
     let world = World::new().await;
     let ann = world.user("ann", AccessLevel::User).await;

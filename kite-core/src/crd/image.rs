@@ -206,6 +206,7 @@ impl std::str::FromStr for OsFamily {
 /// Observed state of an image.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", remote = "Self")]
+#[schemars(rename = "KiteImageStatus")]
 pub struct KiteImageStatus {
     /// Generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -90,6 +90,7 @@ salvaged!(
 /// Observed state of an offer.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", remote = "Self")]
+#[schemars(rename = "KiteVirtualMachineOfferStatus")]
 pub struct KiteVirtualMachineOfferStatus {
     /// Generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]

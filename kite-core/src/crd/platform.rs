@@ -476,6 +476,7 @@ impl Default for GatewayExposure {
 /// Observed state of the platform.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", remote = "Self")]
+#[schemars(rename = "KitePlatformStatus")]
 pub struct KitePlatformStatus {
     /// Generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -127,8 +127,9 @@ pub(super) fn unreadable<'a>(
 }
 
 /// Reads statuses field by field where they cannot be read as a whole. The type has the
-/// attribute `#[serde(remote = "Self")]` and a field `unreadable`; `kept` are the fields that
-/// nothing else tells. `or_fails`: the object cannot be read at all where one of those cannot.
+/// attribute `#[serde(remote = "Self")]` and a field `unreadable`; its schema would be named
+/// `Self` by that. `kept` are the fields that nothing else tells. `or_fails`: the object cannot
+/// be read at all where one of those cannot.
 macro_rules! salvaged_status {
     ($status:ident, kept: $kept:expr $(, $or_fails:ident)?) => {
         impl serde::Serialize for $status {

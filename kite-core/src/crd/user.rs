@@ -190,6 +190,7 @@ pub struct Quota {
 /// Observed state of a user.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", remote = "Self")]
+#[schemars(rename = "KiteUserStatus")]
 pub struct KiteUserStatus {
     /// Generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]

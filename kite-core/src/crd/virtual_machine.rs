@@ -218,6 +218,7 @@ pub enum PowerState {
 /// Observed state of a VM.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", remote = "Self")]
+#[schemars(rename = "KiteVirtualMachineStatus")]
 pub struct KiteVirtualMachineStatus {
     /// Generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -6,7 +6,7 @@ use kite_core::{
     conditions::{self, NewCondition},
     crd::{
         KiteImageStatus, KitePlatformStatus, KiteUserStatus, KiteVirtualMachineOfferStatus,
-        KiteVirtualMachineStatus,
+        KiteVirtualMachineStatus, UnreadStatus,
     },
 };
 use kube::{Resource as _, core::object::HasStatus};
@@ -39,11 +39,11 @@ macro_rules! statuses {
             }
 
             fn complete(self, conditions: Vec<Condition>, generation: Option<i64>) -> Self {
-                let kept = self.unreadable.and_then(|unread| unread.rewritten());
+                let unread = self.unreadable.map(|unread| *unread);
                 Self {
                     conditions,
                     observed_generation: generation,
-                    unreadable: kept.map(Box::new),
+                    unreadable: unread.and_then(UnreadStatus::rewritten).map(Box::new),
                     ..self
                 }
             }

@@ -2,6 +2,8 @@
 //! switched off and deleted like others. What would depend on what cannot be read is not
 //! decided.
 
+mod as_a_whole;
+
 use k8s_openapi::{
     api::{core::v1::Service, networking::v1::NetworkPolicy},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -53,11 +55,21 @@ pub async fn create_odd(vms: &Api<DynamicObject>) {
     vms.create(&PostParams::default(), &odd).await.unwrap();
 }
 
-/// A VM without a spec of which anything could be read.
+/// A VM without a spec of which anything could be read. Somebody else's finalizer holds it
+/// until [`let_go`].
 pub async fn create_hopeless(vms: &Api<DynamicObject>) {
     let resource = ApiResource::erase::<KiteVirtualMachine>(&());
-    let odd = DynamicObject::new("odd", &resource).data(json!({"spec": "a few"}));
+    let mut odd = DynamicObject::new("odd", &resource).data(json!({"spec": "a few"}));
+    odd.metadata.finalizers = Some(vec!["example.org/held".to_owned()]);
     vms.create(&PostParams::default(), &odd).await.unwrap();
+}
+
+/// Takes the finalizers off a VM.
+pub async fn let_go(vms: &Api<DynamicObject>, name: &str) {
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    vms.patch(name, &PatchParams::default(), &patch)
+        .await
+        .unwrap();
 }
 
 /// Changes fields of the spec of a VM as a later version would, whatever they are.
@@ -254,6 +266,14 @@ async fn the_walls_of_a_vm_of_which_nothing_can_be_read_stay() {
     for part in ["odd", "a few", "mend"] {
         assert!(ready.message.contains(part), "{part}: {}", ready.message);
     }
+
+    // It is asked to go like the others. Once it has, so do the walls and the user.
+    let odd = vms.get("odd").await.unwrap();
+    assert!(odd.metadata.deletion_timestamp.is_some());
+    let_go(&vms, "odd").await;
+    world.settle().await;
+    assert!(vms.get_opt("odd").await.unwrap().is_none());
+    assert_eq!(world.find::<KiteUser>("", "ann").await, None);
 }
 
 /// Users, images and offers of which the API server admits anything.
