@@ -40,6 +40,7 @@
 //! | [`connections`] | which process reports who is connected to VMs, and whether it lives |
 //! | [`conditions`] | conditions after the Kubernetes API conventions |
 //! | [`quantity`] | byte quantities such as `20Gi` |
+//! | [`cidr`] | ranges of addresses such as `10.0.0.0/8` |
 //! | [`span`], [`time`] | spans such as `72h`, and times, as an API server admits them |
 //! | [`public_key`] | SSH public keys that can log in |
 //! | [`watch_backoff`] | how long a watch that broke waits until it is begun again |
@@ -54,6 +55,7 @@
 pub mod activity;
 pub mod cdi;
 pub mod cert_manager;
+pub mod cidr;
 pub mod cluster;
 pub mod conditions;
 pub mod connections;

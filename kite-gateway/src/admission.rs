@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use kite_core::cidr::place;
 use parking_lot::Mutex;
 
-use crate::cidr::place;
 use crate::standing::Standing;
 
 /// Why a connection is not taken.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use kite_core::cidr::Cidr;
 use russh::Limits;
 
 use crate::bans::BanPolicy;
 use crate::budget::default_budget;
-use crate::cidr::Cidr;
 use crate::startups::MaxStartups;
 
 /// RFC 4344 §3 allows 2^32 blocks of AES, which are 64 GiB, and 2^31 packets, which

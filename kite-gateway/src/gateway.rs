@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use kite_core::cidr::Cidr;
 use prometheus_client::registry::Registry;
 use rand::RngExt as _;
 use russh::keys::PrivateKey;
@@ -19,7 +20,6 @@ use crate::audit::{AuditSink, LogSink};
 use crate::auth::{Authenticator, AuthenticatorError, RouteAuthenticator};
 use crate::bans::Bans;
 use crate::budget::Budget;
-use crate::cidr::Cidr;
 use crate::config::Config;
 use crate::connect::{Connector, TcpConnector};
 use crate::metrics::{KindLabels, Metrics};

@@ -30,7 +30,7 @@
 //! |---|---|
 //! | [`route`], [`auth`], [`connect`], [`start`], [`audit`] | the traits, and implementations |
 //! | `gateway`, [`config`] | putting it together; accept, limits, drain |
-//! | `admission`, `startups`, `bans`, `standing`, `cidr`, `proxy` | who may connect, and from where |
+//! | `admission`, `startups`, `bans`, `standing`, `proxy` | who may connect, and from where |
 //! | `user` | the side towards users: login, channels, and the bridge to the machine |
 //! | [`fallback`] | login names without a machine lead to a host's own sshd |
 //! | `vm` | the side towards machines: one connection per channel |
@@ -54,7 +54,6 @@ pub mod audit;
 pub mod auth;
 mod bans;
 mod budget;
-mod cidr;
 pub mod config;
 pub mod connect;
 pub mod fallback;
@@ -84,11 +83,11 @@ mod vm;
 pub use audit::AuditSink;
 pub use auth::{Authenticator, Proof, RouteAuthenticator, Verdict};
 pub use bans::BanPolicy;
-pub use cidr::{Cidr, ParseCidrError};
 pub use config::Config;
 pub use connect::{Connector, TcpConnector};
 pub use fallback::HostFallback;
 pub use gateway::{BuildError, Gateway, GatewayBuilder};
+pub use kite_core::cidr::{Cidr, ParseCidrError};
 pub use recording::Recordings;
 pub use route::{Credential, LoginName, LoginRule, Route, Routes, Target, VmKey, VmState};
 /// The SSH library whose keys and streams appear in this interface.

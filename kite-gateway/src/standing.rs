@@ -4,9 +4,9 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use kite_core::cidr::{Cidr, place};
 use parking_lot::{Mutex, RwLock};
 
-use crate::cidr::{Cidr, place};
 use crate::route::LoginName;
 
 /// Logins whose places are remembered; of more, all are forgotten.

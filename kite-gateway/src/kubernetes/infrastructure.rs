@@ -2,6 +2,7 @@
 //! which the controller writes what it knows of them. So the gateway needs no right to
 //! read nodes.
 
+use kite_core::cidr::Cidr;
 use kite_core::crd::KitePlatform;
 use kite_core::names;
 use kite_core::watch_backoff::WatchBackoff;
@@ -11,7 +12,6 @@ use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
 use super::watch::feed;
-use crate::cidr::Cidr;
 use crate::standing::Infrastructure;
 
 /// Keeps `infrastructure` by a watch through `client` until `shutdown`. What was known

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kite_core::cidr::place;
 use russh::keys::{Algorithm, HashAlg, PublicKey};
 use russh::server::Auth;
 use russh::{MethodKind, MethodSet};
@@ -15,7 +16,6 @@ use super::handler::UserHandler;
 use super::serve::{methods, takes};
 use crate::audit::Event;
 use crate::auth::{Proof, Verdict};
-use crate::cidr::place;
 use crate::metrics::{BanLabels, Banned, LoginLabels, Outcome};
 use crate::route::{LoginName, LoginRule, Route, Target, VmKey};
 use crate::secret::Secret;

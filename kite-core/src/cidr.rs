@@ -69,7 +69,7 @@ impl fmt::Display for Cidr {
 
 /// What counts as one place when places are counted: an IPv4 address, or the
 /// /64 network that one IPv6 host has to itself.
-pub(crate) fn place(address: IpAddr) -> IpAddr {
+pub fn place(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
         IpAddr::V6(address) => Ipv6Addr::from(u128::from(address) & !u128::from(u64::MAX)).into(),
