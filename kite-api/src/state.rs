@@ -3,6 +3,7 @@
 mod builder;
 
 use std::{
+    net::IpAddr,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
@@ -11,6 +12,7 @@ use std::{
 };
 
 use kite_core::{
+    cidr::Cidr,
     cluster::{ClusterExt as _, KubeCluster, ObjectKey},
     connections::Instance,
     crd::{KitePlatform, KitePlatformSpec, KitePlatformStatus},
@@ -24,8 +26,8 @@ pub use self::builder::{ApiStateBuilder, BuildError};
 use crate::{
     audit::{ApiAudit, Audited},
     auth::{
-        Lookups, NotedUses, Orphans, Passwords, Replicas, SWEEP_INTERVAL, SeenFactors, Throttle,
-        oidc::Providers, sweep,
+        Lookups, NotedUses, Orphans, Passwords, Replicas, SWEEP_INTERVAL, SeenFactors, Source,
+        Throttle, oidc::Providers, sweep,
     },
     budget::{Budget, OwnersBudget},
     caches::Caches,
@@ -45,6 +47,7 @@ pub(crate) struct Settings {
     pub(crate) secure_cookies: bool,
     pub(crate) origins: Vec<String>,
     pub(crate) trusted_proxies: usize,
+    pub(crate) never_throttle: Vec<Cidr>,
     pub(crate) session_lifetime: Duration,
     pub(crate) access_lifetime: Duration,
     pub(crate) proof_lifetime: Duration,
@@ -180,6 +183,28 @@ impl ApiState {
 
     pub(crate) fn passwords(&self) -> &Passwords {
         &self.inner.passwords
+    }
+
+    /// Where `address` is, to whoever counts guesses: whether it is one of its owner's, or
+    /// what lies between clients and Kite, such as a node.
+    pub(crate) fn source_of(&self, address: Option<IpAddr>) -> Source<'static> {
+        Source {
+            is_shared: address.is_some_and(|address| self.is_shared(address)),
+            ..Source::from(address)
+        }
+    }
+
+    fn is_shared(&self, address: IpAddr) -> bool {
+        let never = &self.settings().never_throttle;
+        if never.iter().any(|range| range.contains(address)) {
+            return true;
+        }
+        let platform = self.platform_object();
+        let status = platform.as_ref().and_then(|it| it.status.as_ref());
+        let ranges = status.map(|status| status.cluster_addresses.as_slice());
+        let ranges = ranges.unwrap_or_default().iter();
+        let mut ranges = ranges.filter_map(|text| text.parse::<Cidr>().ok());
+        ranges.any(|range| range.contains(address))
     }
 
     /// Guards passwords and the bootstrap token.

@@ -165,7 +165,8 @@ async fn confirm_it(
 ) -> Result<Answer<RecoveryCodes>, Problem> {
     caller.require(Action::ManageSecondFactor, Whose::Own)?;
     let Code(code) = form.finish_with(input)?;
-    let recovery_codes = confirm(&state, caller.user(), &client, &code).await?;
+    let source = client.source_in(&state, &caller);
+    let recovery_codes = confirm(&state, caller.user(), source, &code).await?;
     tracing::info!(user = caller.name(), "has a second factor");
     Ok(Answer::new(RecoveryCodes { recovery_codes }))
 }
@@ -195,7 +196,8 @@ async fn remove(
     let Evidence { password, code } = form.finish_with(input)?;
     // With the code this is all that proves who one is.
     verify_password(&state, &caller, &client, "password", password).await?;
-    require_second_factor(&state, caller.user(), &client, code.as_deref()).await?;
+    let source = client.source_in(&state, &caller);
+    require_second_factor(&state, caller.user(), source, code.as_deref()).await?;
     if !remove_factor(&state, caller.user()).await? {
         return Err(Problem::new(
             ProblemKind::NotFound,

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use kite_api::ApiStateBuilder;
+use kite_core::cidr::Cidr;
 use kite_process::{Serving, memory_limit};
 
 /// Bounds of connections and of memory.
@@ -15,6 +16,16 @@ pub(crate) struct LoadArgs {
         default_value_t = 0
     )]
     trusted_proxies: usize,
+    /// Ranges of addresses behind each of which there may be many people, such as an
+    /// office's: nobody waits there for what others guessed. The cluster's own, which are in
+    /// the status of the KitePlatform, are always of them.
+    #[arg(
+        long,
+        env = "KITE_NEVER_THROTTLE",
+        value_delimiter = ',',
+        value_name = "CIDR,..."
+    )]
+    never_throttle: Vec<Cidr>,
     /// Connections at a time from one address (IPv6: from one /64). Not counted where
     /// --trusted-proxies says that addresses are those of proxies.
     #[arg(
@@ -97,6 +108,7 @@ impl LoadArgs {
         tracing::debug!(?memory, "memory for requests");
         builder
             .trusted_proxies(self.trusted_proxies)
+            .never_throttle(self.never_throttle.iter().copied())
             .body_memory(memory.bodies)
             .stream_memory(memory.streams)
             .answer_memory(memory.answers)

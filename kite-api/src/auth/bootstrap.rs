@@ -125,7 +125,7 @@ pub(super) async fn bootstrap(
     let cookie = account.cookie;
     let attempt = state
         .sign_in_throttle()
-        .attempt(THROTTLE_ACCOUNT, client.address)
+        .attempt(THROTTLE_ACCOUNT, client.source(&state))
         .map_err(too_many)?;
     let secret = state.cluster().find::<Secret>(&secret_key(&state)).await?;
     let Some(secret) = secret.filter(|secret| token_of(secret).is_some()) else {

@@ -25,6 +25,7 @@ use super::{
     principal::{Principal, Standing, may_come_in},
     prove::{is_proved, session_now},
     session::{belongs_to, find_session},
+    throttle::Source,
 };
 use crate::{
     audit::note,
@@ -301,6 +302,24 @@ pub(crate) fn address_of(
 pub(crate) struct Client {
     pub(crate) address: Option<IpAddr>,
     pub(crate) agent: Option<String>,
+}
+
+impl Client {
+    /// Where it is, to whoever counts guesses.
+    pub(crate) fn source(&self, state: &ApiState) -> Source<'static> {
+        state.source_of(self.address)
+    }
+
+    /// The same of `caller`, who guesses at what is their own.
+    pub(crate) fn source_in<'a>(&self, state: &ApiState, caller: &'a Principal) -> Source<'a> {
+        let session = caller.session();
+        let session = session.and_then(|session| session.metadata.name.as_deref());
+        Source {
+            // Whoever was recognised elsewhere has none that has a name here.
+            session: Some(session.unwrap_or_default()),
+            ..self.source(state)
+        }
+    }
 }
 
 impl OperationInput for Client {}

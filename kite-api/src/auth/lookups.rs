@@ -105,7 +105,8 @@ pub(super) async fn ask<K: Object>(
     if never_again && lookups.absent.lock().has(&key.name) {
         return Ok(None);
     }
-    let attempt = lookups.tries.attempt("", address).map_err(crowded)?;
+    let source = state.source_of(address);
+    let attempt = lookups.tries.attempt("", source).map_err(crowded)?;
     let found = async {
         let _permit = permit(&lookups.unknown)?;
         Ok::<_, Problem>(state.cluster().find(key).await?)

@@ -63,7 +63,7 @@ pub(crate) use self::{
     sign_in::{COOKIE_MEANING, SignedIn, clear_cookies, greet},
     sign_up::{Maker, create_user, require_free_email},
     sweep::{INTERVAL as SWEEP_INTERVAL, sweep},
-    throttle::{Limits, Throttle},
+    throttle::{Limits, Source, Throttle},
     token::random_token,
 };
 pub use self::{caller::Caller, kept_token::SEALED_TOKENS, principal::Principal, seal::Seal};

@@ -96,6 +96,11 @@ fn noted(user: &KiteUser, client: &Client, now: Timestamp) -> Map<String, Value>
     notes
 }
 
+/// Whether `user` is known to have signed in where `client` is.
+pub(super) fn is_place_of(user: &KiteUser, client: &Client) -> bool {
+    user.annotations().contains_key(&name_of(user, client))
+}
+
 /// Notes from where `user` signs in, before they have a session: nobody has one of which
 /// the owner is not told. What the account has otherwise is no reason to keep them out.
 pub(super) async fn note_place(

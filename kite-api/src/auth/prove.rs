@@ -114,7 +114,8 @@ pub(super) async fn prove(
         ));
     }
     verify_password(&state, &caller, &client, "password", password).await?;
-    require_second_factor(&state, caller.user(), &client, code.as_deref()).await?;
+    let source = client.source_in(&state, &caller);
+    require_second_factor(&state, caller.user(), source, code.as_deref()).await?;
     let until = note_proof(&state, session).await?;
     tracing::info!(user = caller.name(), "proved who they are");
     let proved_until = until.to_string();
@@ -189,7 +190,7 @@ pub(crate) async fn verify_password(
     let user = caller.user();
     let attempt = state
         .sign_in_throttle()
-        .attempt(&user.spec.username, client.address)
+        .attempt(&user.spec.username, client.source_in(state, caller))
         .map_err(too_many)?;
     let known = known_hash(state, Some(user));
     match state

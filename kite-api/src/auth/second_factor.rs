@@ -12,7 +12,9 @@ use kube::{Resource as _, ResourceExt as _, api::PropagationPolicy};
 use serde_json::json;
 use totp_rs::{Builder, Secret, Totp};
 
-use super::{Client, seal::Seal, sign_in::too_many, token::random, unchanged::edit_unchanged};
+use super::{
+    seal::Seal, sign_in::too_many, throttle::Source, token::random, unchanged::edit_unchanged,
+};
 use crate::{
     audit::note,
     notices::{NoticeKind, tell_ahead},
@@ -98,7 +100,7 @@ pub(crate) async fn enrol(state: &ApiState, user: &KiteUser) -> Result<Enrolment
 pub(crate) async fn confirm(
     state: &ApiState,
     user: &KiteUser,
-    client: &Client,
+    source: Source<'_>,
     code: &str,
 ) -> Result<Vec<String>, Problem> {
     let factor = find_factor(state, user).await?;
@@ -110,7 +112,7 @@ pub(crate) async fn confirm(
     })?;
     let attempt = state
         .second_factor_throttle()
-        .attempt(&user.spec.username, client.address)
+        .attempt(&user.spec.username, source)
         .map_err(too_many)?;
     let Some(step) = step_of(state, &factor, &user.spec.username, &normal(code)).await? else {
         return Err(wrong_code(ProblemKind::WrongCredentials));
@@ -154,7 +156,7 @@ pub(crate) async fn remove_factor(state: &ApiState, user: &KiteUser) -> Result<b
 pub(crate) async fn require_second_factor(
     state: &ApiState,
     user: &KiteUser,
-    client: &Client,
+    source: Source<'_>,
     code: Option<&str>,
 ) -> Result<(), Problem> {
     let factor = find_factor(state, user).await?;
@@ -170,7 +172,7 @@ pub(crate) async fn require_second_factor(
     };
     let attempt = state
         .second_factor_throttle()
-        .attempt(&user.spec.username, client.address)
+        .attempt(&user.spec.username, source)
         .map_err(too_many)?;
     match use_code(state, user, &normal(code)).await {
         Ok(true) => {

@@ -14,11 +14,12 @@ use serde::Serialize;
 use super::{
     Caller, Client, cookie, end_session,
     password::known_hash,
-    places::note_place,
+    places::{is_place_of, note_place},
     refresh::Renewal,
     second_factor::require_second_factor,
     session::{Entry, Tokens, open_session},
     take_in::take_in,
+    throttle::Source,
 };
 use crate::{
     audit::note,
@@ -140,9 +141,13 @@ pub(super) async fn let_in(
     password: String,
     code: Option<&str>,
 ) -> Result<Arc<KiteUser>, Problem> {
+    let source = Source {
+        is_known: user.as_ref().is_some_and(|user| is_place_of(user, client)),
+        ..client.source(state)
+    };
     let attempt = state
         .sign_in_throttle()
-        .attempt(account, client.address)
+        .attempt(account, source)
         .map_err(too_many)?;
     let known = known_hash(state, user.as_deref());
     let fits = match state
@@ -169,7 +174,7 @@ pub(super) async fn let_in(
             "the account is suspended: ask an administrator",
         ));
     }
-    match require_second_factor(state, &user, client, code).await {
+    match require_second_factor(state, &user, source, code).await {
         Ok(()) => {
             attempt.succeeded();
             Ok(as_taken_in(state, user).await)

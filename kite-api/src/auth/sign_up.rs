@@ -139,7 +139,7 @@ pub(super) async fn sign_up(
     let cookie = account.cookie;
     let attempt = state
         .sign_up_throttle()
-        .attempt(&account.username, client.address)
+        .attempt(&account.username, client.source(&state))
         .map_err(too_many)?;
     // The attempt counts, so guesses at invites do, and what only the API server could
     // tell: it was asked.

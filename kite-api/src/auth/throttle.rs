@@ -2,9 +2,16 @@
 //!
 //! Failures are counted per account *and* address, per address, and per account.
 //! Beyond some free failures each one doubles the wait before the next attempt
-//! is looked at. The wait for an account as such stays short, and an address
-//! from which the account has signed in before is exempt from it: an attacker
-//! elsewhere can slow strangers down but never lock the owner out.
+//! is looked at. The wait for an account as such stays short. An address from which
+//! the account has signed in before is exempt from it, and from the wait for the
+//! address: an attacker, elsewhere or next to the owner, can slow strangers down but
+//! never lock the owner out. Who has a session of the account waits for the failures in
+//! that session alone.
+//!
+//! Behind some addresses there may be anybody, such as behind a node's. Nobody waits for
+//! what others did there, and no account is at home there. What is left are the wait for
+//! the account, and a bound of attempts at a time, of which some are refused by chance
+//! before it is reached, as OpenSSH's `MaxStartups` does: who tries again gets through.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,7 +21,10 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::Instant,
+};
 
 /// How long a counter is remembered after its last failure.
 const MEMORY: Duration = Duration::from_secs(3600);
@@ -23,6 +33,13 @@ const MEMORY: Duration = Duration::from_secs(3600);
 const FORGIVEN_EVERY: Duration = Duration::from_secs(300);
 /// Most counters that are kept; beyond, the ones least recently used go.
 const MOST_COUNTERS: usize = 20_000;
+/// Attempts at a time from all addresses that many share. No more than may run or wait
+/// for a hash on one processor: there is room beside them.
+const SHARED_AT_ONCE: usize = 32;
+/// With fewer places left some are refused by chance: the more, the fewer are left.
+const SHARED_LOW: usize = SHARED_AT_ONCE / 2;
+/// When whoever is refused so is to come again.
+const SHARED_AGAIN: Duration = Duration::from_secs(1);
 
 /// When waiting begins and where it ends.
 #[derive(Clone, Copy, Debug)]
@@ -110,11 +127,36 @@ impl Limits {
     };
 }
 
+/// Where an attempt comes from, and what is known of whoever makes it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Source<'a> {
+    /// The address, if it is known.
+    pub(crate) address: Option<IpAddr>,
+    /// Whether anybody may be behind that address.
+    pub(crate) is_shared: bool,
+    /// Whether the account is known to have come in from about there, though perhaps not
+    /// since this process began.
+    pub(crate) is_known: bool,
+    /// The session of the account in which it is made.
+    pub(crate) session: Option<&'a str>,
+}
+
+impl From<Option<IpAddr>> for Source<'_> {
+    fn from(address: Option<IpAddr>) -> Self {
+        Self {
+            address,
+            ..Self::default()
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Pair(String, IpAddr),
     Address(IpAddr),
     Account(String),
+    /// By the account, too: who is recognised elsewhere has no session with a name.
+    Session(String, String),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -143,6 +185,8 @@ struct State {
 pub(crate) struct Throttle {
     limits: Limits,
     state: Mutex<State>,
+    /// Places for attempts from addresses that many share.
+    shared: Semaphore,
 }
 
 /// An attempt that is being looked at. It counts as a failure from the start,
@@ -151,7 +195,11 @@ pub(crate) struct Throttle {
 pub(crate) struct Attempt<'a> {
     throttle: &'a Throttle,
     account: String,
-    address: Option<IpAddr>,
+    /// Where the account is at home if it succeeds.
+    home: Option<IpAddr>,
+    /// What it counts for.
+    counted: Vec<Key>,
+    _place: Option<SemaphorePermit<'a>>,
 }
 
 impl Throttle {
@@ -160,6 +208,7 @@ impl Throttle {
         Self {
             limits,
             state: Mutex::default(),
+            shared: Semaphore::new(SHARED_AT_ONCE),
         }
     }
 
@@ -167,15 +216,17 @@ impl Throttle {
     pub(crate) fn attempt(
         &self,
         account: &str,
-        address: Option<IpAddr>,
+        source: impl Into<Source<'_>>,
     ) -> Result<Attempt<'_>, Duration> {
+        let source = source.into();
         let now = Instant::now();
-        let address = address.map(network);
+        let home = source.address.filter(|_| !source.is_shared).map(network);
         let mut state = self.state.lock();
-        let keys = keys(account, address);
-        let wait = keys
+        let is_familiar = home.is_some_and(|home| state.is_familiar(account, home));
+        let counted = keys(account, source);
+        let wait = counted
             .iter()
-            .filter(|key| !(matches!(key, Key::Account(_)) && state.is_familiar(account, address)))
+            .filter(|key| key.holds(source, is_familiar))
             .filter_map(|key| {
                 let counter = state.counters.get(key)?;
                 self.limit(key).wait(*counter, now)
@@ -184,8 +235,9 @@ impl Throttle {
         if let Some(wait) = wait {
             return Err(wait);
         }
-        for key in keys {
-            let counter = state.counters.entry(key).or_insert(Counter {
+        let place = self.place(source)?;
+        for key in &counted {
+            let counter = state.counters.entry(key.clone()).or_insert(Counter {
                 failures: 0,
                 last: now,
             });
@@ -198,21 +250,36 @@ impl Throttle {
         Ok(Attempt {
             throttle: self,
             account: account.to_owned(),
-            address,
+            home,
+            counted,
+            _place: place,
         })
     }
 
+    /// A place for an attempt from an address that many share; others need none. Some
+    /// get none though one is left: otherwise whoever asks most often had them all.
+    fn place(&self, source: Source<'_>) -> Result<Option<SemaphorePermit<'_>>, Duration> {
+        if !source.is_shared || source.session.is_some() {
+            return Ok(None);
+        }
+        if self.shared.available_permits() < rand::random_range(1..=SHARED_LOW) {
+            return Err(SHARED_AGAIN);
+        }
+        let place = self.shared.try_acquire();
+        place.map(Some).map_err(|_| SHARED_AGAIN)
+    }
+
     /// Takes back one failure, where what was counted as such has ended well.
-    pub(crate) fn forgive(&self, account: &str, address: Option<IpAddr>) {
+    pub(crate) fn forgive(&self, account: &str, source: impl Into<Source<'_>>) {
         let mut state = self.state.lock();
-        for key in keys(account, address.map(network)) {
+        for key in keys(account, source.into()) {
             state.uncount(&key);
         }
     }
 
     fn limit(&self, key: &Key) -> Limit {
         match key {
-            Key::Pair(..) => self.limits.pair,
+            Key::Pair(..) | Key::Session(..) => self.limits.pair,
             Key::Address(_) => self.limits.address,
             Key::Account(_) => self.limits.account,
         }
@@ -220,8 +287,8 @@ impl Throttle {
 }
 
 impl State {
-    fn is_familiar(&self, account: &str, address: Option<IpAddr>) -> bool {
-        address.is_some_and(|address| self.familiar.contains(&(account.to_owned(), address)))
+    fn is_familiar(&self, account: &str, home: IpAddr) -> bool {
+        self.familiar.contains(&(account.to_owned(), home))
     }
 
     /// Takes back what an attempt counted.
@@ -233,31 +300,46 @@ impl State {
 }
 
 impl Attempt<'_> {
-    /// The secret fitted: forget the failures of this account at this address,
-    /// and remember the address as the owner's.
+    /// The secret fitted: forget the failures of this account at this address, and in
+    /// this session, and remember the address as the owner's.
     pub(crate) fn succeeded(self) {
         let mut state = self.throttle.state.lock();
-        for key in keys(&self.account, self.address) {
+        for key in &self.counted {
             match key {
-                Key::Pair(..) => {
-                    state.counters.remove(&key);
+                Key::Pair(..) | Key::Session(..) => {
+                    state.counters.remove(key);
                 }
-                Key::Address(_) | Key::Account(_) => state.uncount(&key),
+                Key::Address(_) | Key::Account(_) => state.uncount(key),
             }
         }
-        if let Some(address) = self.address {
+        if let Some(home) = self.home {
             if state.familiar.len() >= MOST_COUNTERS {
                 state.familiar.clear();
             }
-            state.familiar.insert((self.account, address));
+            state.familiar.insert((self.account, home));
         }
     }
 
     /// Nobody looked at the secret after all.
     pub(crate) fn undecided(self) {
         let mut state = self.throttle.state.lock();
-        for key in keys(&self.account, self.address) {
-            state.uncount(&key);
+        for key in &self.counted {
+            state.uncount(key);
+        }
+    }
+}
+
+impl Key {
+    /// Whether who comes from `source` waits for what was counted here. What was not done
+    /// by somebody of the account, in a session of it, does not hold up who is: anybody
+    /// may know the name, and be next to its owner.
+    fn holds(&self, source: Source<'_>, is_familiar: bool) -> bool {
+        let has_session = source.session.is_some();
+        match self {
+            Self::Session(..) => true,
+            Self::Pair(..) => !has_session,
+            Self::Account(_) => !has_session && !is_familiar,
+            Self::Address(_) => !has_session && !is_familiar && !source.is_known,
         }
     }
 }
@@ -272,9 +354,14 @@ impl Limit {
     }
 }
 
-fn keys(account: &str, address: Option<IpAddr>) -> Vec<Key> {
+/// What an attempt counts for.
+fn keys(account: &str, source: Source<'_>) -> Vec<Key> {
     let mut keys = vec![Key::Account(account.to_owned())];
-    if let Some(address) = address {
+    if let Some(session) = source.session {
+        keys.push(Key::Session(account.to_owned(), session.to_owned()));
+    }
+    if let Some(address) = source.address.filter(|_| !source.is_shared) {
+        let address = network(address);
         keys.push(Key::Pair(account.to_owned(), address));
         keys.push(Key::Address(address));
     }
@@ -306,105 +393,4 @@ fn bound(counters: &mut HashMap<Key, Counter>, now: Instant) {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    const HOME: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)));
-
-    fn elsewhere(n: u8) -> IpAddr {
-        IpAddr::from([198, 51, 100, n])
-    }
-
-    fn fail(throttle: &Throttle, account: &str, address: Option<IpAddr>) -> Result<(), Duration> {
-        throttle.attempt(account, address).map(drop)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn waits_grow_and_end() {
-        let throttle = Throttle::new(Limits::SIGN_IN);
-        for _ in 0..5 {
-            fail(&throttle, "ann", HOME).unwrap();
-        }
-        let mut last = Duration::ZERO;
-        for _ in 0..8 {
-            let wait = fail(&throttle, "ann", HOME).unwrap_err();
-            assert!(wait > last, "{wait:?} after {last:?}");
-            last = wait;
-            tokio::time::advance(wait).await;
-            fail(&throttle, "ann", HOME).unwrap();
-        }
-        assert!(fail(&throttle, "bob", HOME).is_ok(), "others do not wait");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn attempts_at_once_are_no_way_around() {
-        let throttle = Throttle::new(Limits::SIGN_IN);
-        let attempts: Vec<_> = (0..50).map(|_| throttle.attempt("ann", HOME)).collect();
-        assert_eq!(attempts.iter().filter(|attempt| attempt.is_ok()).count(), 5);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn success_forgives() {
-        let throttle = Throttle::new(Limits::SIGN_IN);
-        for _ in 0..4 {
-            fail(&throttle, "ann", HOME).unwrap();
-        }
-        throttle.attempt("ann", HOME).unwrap().succeeded();
-        for _ in 0..5 {
-            fail(&throttle, "ann", HOME).unwrap();
-        }
-        fail(&throttle, "ann", HOME).unwrap_err();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn time_forgives() {
-        let throttle = Throttle::new(Limits::SIGN_IN);
-        for _ in 0..100 {
-            fail(&throttle, "ann", HOME).unwrap();
-            tokio::time::advance(FORGIVEN_EVERY).await;
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn guesses_from_everywhere_do_not_lock_the_owner_out() {
-        let throttle = Throttle::new(Limits::SIGN_IN);
-        throttle.attempt("ann", HOME).unwrap().succeeded();
-        for n in 0..200 {
-            let _ = fail(&throttle, "ann", Some(elsewhere(n)));
-        }
-        let stranger = fail(&throttle, "ann", Some(elsewhere(201))).unwrap_err();
-        assert!(stranger <= Duration::from_secs(10));
-        assert!(
-            throttle.attempt("ann", HOME).is_ok(),
-            "from the owner's address it works at once"
-        );
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn one_address_cannot_try_one_password_on_everybody() {
-        let throttle = Throttle::new(Limits::SIGN_IN);
-        let looked_at = (0..1000)
-            .filter(|n| fail(&throttle, &format!("user{n}"), HOME).is_ok())
-            .count();
-        assert_eq!(looked_at, 30);
-    }
-
-    #[test]
-    fn an_ipv6_host_is_its_network() {
-        let a: IpAddr = "2001:db8:1:2:3:4:5:6".parse().unwrap();
-        let b: IpAddr = "2001:db8:1:2:ffff::1".parse().unwrap();
-        assert_eq!(network(a), network(b));
-        let mapped: IpAddr = "::ffff:192.0.2.1".parse().unwrap();
-        assert_eq!(Some(network(mapped)), HOME);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn memory_is_bounded() {
-        let throttle = Throttle::new(Limits::SIGN_IN);
-        for n in 0..MOST_COUNTERS + 100 {
-            let _ = fail(&throttle, &format!("user{n}"), None);
-        }
-        assert!(throttle.state.lock().counters.len() <= MOST_COUNTERS);
-    }
-}
+mod tests;

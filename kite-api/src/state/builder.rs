@@ -6,6 +6,7 @@ use std::{
 };
 
 use kite_core::{
+    cidr::Cidr,
     cluster::{FieldManager, KubeCluster},
     connections::Instance,
     names,
@@ -95,6 +96,7 @@ impl ApiStateBuilder {
                 secure_cookies: false,
                 origins: Vec::new(),
                 trusted_proxies: 0,
+                never_throttle: Vec::new(),
                 session_lifetime: SESSION_LIFETIME,
                 access_lifetime: ACCESS_LIFETIME,
                 proof_lifetime: PROOF_LIFETIME,
@@ -143,6 +145,14 @@ impl ApiStateBuilder {
     /// With none (the default) the header is ignored.
     pub fn trusted_proxies(mut self, count: usize) -> Self {
         self.settings.trusted_proxies = count;
+        self
+    }
+
+    /// Ranges of addresses behind each of which there may be many clients, such as an
+    /// office's: nobody waits there for what others did. Those of the cluster itself, which
+    /// the status of the `KitePlatform` names, are always of them.
+    pub fn never_throttle(mut self, ranges: impl IntoIterator<Item = Cidr>) -> Self {
+        self.settings.never_throttle = ranges.into_iter().collect();
         self
     }
 

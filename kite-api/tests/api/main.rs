@@ -35,6 +35,7 @@ mod replicas;
 mod seal_key;
 mod sessions;
 mod settings;
+mod shared_address;
 mod sign_in;
 mod tokens;
 mod totp;

@@ -100,7 +100,7 @@ async fn make(
     }
     let attempt = state
         .sign_up_throttle()
-        .attempt(&username, client.address)
+        .attempt(&username, client.source(state))
         .map_err(Failure::TooMany)?;
     // One that was linked a moment ago may be neither in the copy nor reserved yet.
     let all = ListParams::default();

@@ -55,7 +55,7 @@ pub(crate) async fn start(
         // Counted until it ends well.
         let _counted = state
             .provider_throttle()
-            .attempt(&name, client.address)
+            .attempt(&name, client.source(&state))
             .map_err(Failure::TooMany)?;
         begin(&state, &provider, &visit, return_to, None).await
     };
@@ -120,9 +120,10 @@ async fn finish(
     flow: &Flow,
     returned: &Returned,
 ) -> Result<Vec<HeaderValue>, Failure> {
+    let source = client.source(state);
     let attempt = state
         .provider_throttle()
-        .attempt(name, client.address)
+        .attempt(name, source)
         .map_err(Failure::TooMany)?;
     let ended = if let Some(linking) = &flow.linking {
         finish_linking(state, visit, name, flow, returned, linking).await
@@ -136,7 +137,7 @@ async fn finish(
     };
     if ended.is_ok() {
         attempt.succeeded();
-        state.provider_throttle().forgive(name, client.address);
+        state.provider_throttle().forgive(name, source);
     }
     ended
 }

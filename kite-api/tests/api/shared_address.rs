@@ -1,0 +1,109 @@
+//! Many people behind one address, and one of them guesses.
+
+use axum::Router;
+use http::Method;
+use kite_core::{
+    cidr::Cidr,
+    cluster::{Cluster as _, FieldManager},
+    crd::{AccessLevel, KitePlatform, KitePlatformSpec, KitePlatformStatus},
+    names,
+};
+use serde_json::json;
+
+use crate::world::{Answer, PASSWORD, World, request, send};
+
+const SIGN_UP: &str = "/api/v1/auth/sign-up";
+const SIGN_IN: &str = "/api/v1/auth/sign-in";
+const PROVE: &str = "/api/v1/auth/prove";
+
+/// From 192.0.2.1, as all that is asked here.
+async fn sign_in(router: &Router, username: &str, password: &str) -> Answer {
+    let body = json!({"username": username, "password": password});
+    send(router, request(Method::POST, SIGN_IN, "", Some(body))).await
+}
+
+/// Guesses 200 times, at several names; how many of the guesses were looked at.
+async fn guess(router: &Router, names: &[&str]) -> usize {
+    let mut looked_at = 0;
+    for name in names.iter().cycle().take(200) {
+        let answer = sign_in(router, name, "wrong horse").await;
+        match answer.status.as_u16() {
+            401 => looked_at += 1,
+            _ => drop(answer.is_problem(429, "too-many-requests")),
+        }
+    }
+    looked_at
+}
+
+/// Shows the password in a session.
+async fn prove(world: &World, token: &str) {
+    let proved = world
+        .post(PROVE, token, json!({"password": PASSWORD}))
+        .await;
+    assert_eq!(proved.status, 200, "{proved:?}");
+}
+
+/// The controller says that 192.0.2.1 is a node's.
+async fn tell_of_node(world: &World) {
+    let mut platform = KitePlatform::new(names::PLATFORM, KitePlatformSpec::default());
+    platform.status = Some(KitePlatformStatus {
+        cluster_addresses: vec!["10.42.0.0/16".to_owned(), "192.0.2.1/32".to_owned()],
+        ..KitePlatformStatus::default()
+    });
+    let written = world
+        .cluster
+        .apply_status(FieldManager::CONTROLLER, &platform)
+        .await
+        .unwrap();
+    let platforms = &world.state.caches().platforms;
+    platforms.caught_up_with(&written).await;
+}
+
+#[tokio::test]
+async fn who_is_known_signs_in_and_proves_it_next_to_somebody_who_guesses() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    // Another process knows of places what stands in the accounts.
+    for router in [world.router.clone(), world.replica().await] {
+        let names = [
+            "eve", "mallory", "trudy", "oscar", "sybil", "wendy", "walter",
+        ];
+        let looked_at = guess(&router, &names).await;
+        assert!(looked_at < 60, "{looked_at}");
+        let known = sign_in(&router, "root", PASSWORD).await;
+        assert_eq!(known.status, 200, "{known:?}");
+    }
+    prove(&world, &root).await;
+    // Nor do guesses at the very name keep somebody out who is signed in.
+    let looked_at = guess(&world.router, &["root"]).await;
+    assert!(looked_at < 20, "{looked_at}");
+    prove(&world, &root).await;
+}
+
+#[tokio::test]
+async fn nobody_waits_for_the_address_of_a_node() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    tell_of_node(&world).await;
+    // Guesses at a name are bounded all the same: twenty, and one in ten seconds.
+    let looked_at = guess(&world.router, &["root", "eve", "mallory", "trudy"]).await;
+    assert!((31..150).contains(&looked_at), "{looked_at}");
+    prove(&world, &root).await;
+    world.user("ann", AccessLevel::User).await;
+    for n in 0..12 {
+        let body = json!({"username": format!("pupil{n}"), "password": PASSWORD});
+        let made = world.post(SIGN_UP, "", body).await;
+        assert_eq!(made.status, 201, "{n}: {made:?}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_waits_for_an_address_that_is_named_as_one_of_many() {
+    let office: Cidr = "192.0.2.0/24".parse().unwrap();
+    let world = World::with(|builder| builder.never_throttle([office])).await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let looked_at = guess(&world.router, &["root", "eve"]).await;
+    assert!((31..100).contains(&looked_at), "{looked_at}");
+    world.user("ann", AccessLevel::User).await;
+    prove(&world, &root).await;
+}
