@@ -28,6 +28,12 @@ pub(crate) enum Party {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IsSignedIn;
 
+/// Whether the extensions of an answer say that its request came with a session or a token
+/// that was found good. For servers that keep places for those.
+pub fn is_signed_in(answer: &http::Extensions) -> bool {
+    answer.get::<IsSignedIn>().is_some()
+}
+
 impl Party {
     /// Whose a request is, as far as its extensions tell.
     pub(crate) fn of(extensions: &http::Extensions) -> Self {

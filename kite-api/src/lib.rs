@@ -88,6 +88,7 @@ mod web;
 
 pub use self::{
     auth::{Caller, Principal, SEALED_TOKENS, Seal},
+    budget::is_signed_in,
     connections::{Recorded, Recordings},
     router::{api_router, openapi_document, router},
     state::{ApiState, ApiStateBuilder, BuildError},

@@ -99,6 +99,7 @@ impl LoadArgs {
         let per_address = is_direct.then_some(self.max_connections_per_address);
         Serving::default()
             .per_address(per_address)
+            .known_by(kite_api::is_signed_in)
             .http2(self.http2.unwrap_or(is_direct))
     }
 

@@ -3,7 +3,13 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use axum::{Extension, Router, extract::ConnectInfo};
+use axum::{
+    Extension, Router,
+    extract::{ConnectInfo, Request},
+    http::Extensions,
+    middleware::{Next, from_fn},
+    response::Response,
+};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto,
@@ -13,7 +19,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_io_timeout::TimeoutWriter;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::places::{Place, Places};
+use crate::{
+    guests::{Guests, Pass},
+    places::{Place, Places},
+};
 
 /// How long requests that are under way get after the end was asked for.
 const GRACE: Duration = Duration::from_secs(1);
@@ -31,7 +40,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Pause between two looks at a beginning that may still become HTTP/2's.
 const LOOK: Duration = Duration::from_millis(50);
-/// Connections at a time; further ones wait to be accepted.
+/// Connections at a time; for further ones some make room ([`Guests`]).
 const MAX_CONNECTIONS: usize = 4096;
 /// Of these, connections that speak HTTP/2, and how many of them one address may have: each
 /// can hold as much as [`MAX_STREAMS`] heads and [`CONNECTION_WINDOW`] that no handler has
@@ -54,6 +63,9 @@ const MAX_RESETS: usize = 32;
 /// Pause after a connection could not be accepted, as when descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Tells of an answer whether it is one to somebody who has shown a session or a token.
+pub type KnownBy = fn(&Extensions) -> bool;
+
 /// Whom a server serves how.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -61,6 +73,12 @@ pub struct Serving {
     /// Connections at a time from one address (IPv6: from one /64); further ones are
     /// closed. For where addresses are the clients' own.
     pub per_address: Option<usize>,
+    /// Connections at a time. For further ones those make room that have not shown whose
+    /// they are, the oldest first; a quarter is for those that have.
+    pub connections: usize,
+    /// Tells by the extensions of an answer whether its request has shown whose it is.
+    /// Without it nobody has.
+    pub known_by: Option<KnownBy>,
     /// Whether HTTP/2 is spoken (in the clear, by who knows that it is). What begins to
     /// speak it otherwise is closed.
     pub http2: bool,
@@ -70,6 +88,8 @@ impl Default for Serving {
     fn default() -> Self {
         Self {
             per_address: None,
+            connections: MAX_CONNECTIONS,
+            known_by: None,
             http2: true,
         }
     }
@@ -81,6 +101,24 @@ impl Serving {
     pub fn per_address(self, per_address: Option<usize>) -> Self {
         Self {
             per_address,
+            ..self
+        }
+    }
+
+    /// With so many connections at a time (4096).
+    #[must_use]
+    pub fn connections(self, connections: usize) -> Self {
+        Self {
+            connections,
+            ..self
+        }
+    }
+
+    /// With places for those of whose answers this says that they are to somebody known.
+    #[must_use]
+    pub fn known_by(self, known_by: KnownBy) -> Self {
+        Self {
+            known_by: Some(known_by),
             ..self
         }
     }
@@ -118,31 +156,49 @@ async fn serve(
     listener
         .local_addr()
         .context("the socket is not listening")?;
-    let places = Places::new(MAX_CONNECTIONS, serving.per_address);
+    let router = match serving.known_by {
+        Some(known_by) => router.layer(from_fn(move |request: Request, next: Next| {
+            keep_place(known_by, request, next)
+        })),
+        None => router,
+    };
+    let guests = Guests::new(serving.connections, serving.known_by.is_some());
+    let places = Places::new(serving.connections, serving.per_address);
     let http2 = Arc::new(serving.http2_places());
     let connections = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
             () = shutdown.cancelled() => break,
-            accepted = async {
-                let place = places.one().await;
-                (place, listener.accept().await)
-            } => accepted,
+            accepted = listener.accept() => accepted,
         };
-        let (place, stream) = accepted;
-        match stream {
+        match accepted {
             Ok((stream, peer)) => {
-                let place = place.and_then(|place| places.give(place, peer.ip()));
-                let Some(place) = place else {
+                // Nobody makes room for who is not served.
+                if !places.has_room(peer.ip()) {
                     tracing::debug!(%peer, "the address has as many connections as it may");
+                    continue;
+                }
+                let guest = guests.come();
+                // Who was asked to go is gone in a moment.
+                let place = tokio::select! {
+                    () = shutdown.cancelled() => break,
+                    place = places.one() => place,
+                };
+                let Some(place) = place.and_then(|place| places.give(place, peer.ip())) else {
                     continue;
                 };
                 let http2 = Arc::clone(&http2);
-                let serving =
-                    serve_connection(stream, peer, router.clone(), http2, shutdown.clone());
+                let about = (Extension(ConnectInfo(peer)), Extension(guest.pass()));
+                let router = router.clone().layer(about);
+                let serving = serve_connection(stream, peer, router, http2, shutdown.clone());
                 connections.spawn(async move {
-                    serving.await;
-                    drop(place);
+                    tokio::select! {
+                        () = serving => {}
+                        () = guest.is_to_go() => {
+                            tracing::debug!(%peer, "a connection makes room for another");
+                        }
+                    }
+                    drop((guest, place));
                 });
             }
             Err(error) => {
@@ -155,6 +211,16 @@ async fn serve(
     // What is not over by then is cut: the end must not wait for anybody.
     let _ = tokio::time::timeout(GRACE, connections.wait()).await;
     Ok(())
+}
+
+/// Serves a request, and has its connection keep its place if it has shown whose it is.
+async fn keep_place(known_by: KnownBy, request: Request, next: Next) -> Response {
+    let pass = request.extensions().get::<Pass>().cloned();
+    let answer = next.run(request).await;
+    if let Some(pass) = pass.filter(|_| known_by(answer.extensions())) {
+        pass.show();
+    }
+    answer
 }
 
 /// As [`serve_http`], beside what lets those go who stay: `drain` runs once
@@ -218,7 +284,7 @@ async fn serve_connection(
         Some(false) => None,
         None => return,
     };
-    let service = TowerToHyperService::new(router.layer(Extension(ConnectInfo(peer))));
+    let service = TowerToHyperService::new(router);
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()

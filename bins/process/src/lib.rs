@@ -3,6 +3,7 @@
 
 mod admin;
 mod audit;
+mod guests;
 mod http;
 mod logs;
 mod memory;
@@ -18,7 +19,7 @@ use kube::{Client, Config, config::KubeConfigOptions};
 pub use self::{
     admin::{Admin, Readiness},
     audit::AuditArgs,
-    http::{Serving, serve_and_drain, serve_http},
+    http::{KnownBy, Serving, serve_and_drain, serve_http},
     logs::{LogArgs, LogFormat},
     memory::memory_limit,
     shutdown::on_signal,

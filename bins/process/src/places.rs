@@ -46,6 +46,14 @@ impl Places {
         self.give(place, address)
     }
 
+    /// Whether a connection from `address` would be given one.
+    pub(crate) fn has_room(&self, address: IpAddr) -> bool {
+        self.per_address.is_none_or(|most| {
+            let counts = self.counts.lock();
+            counts.get(&network(address)).copied().unwrap_or(0) < most
+        })
+    }
+
     /// Gives it to a connection from `address`, unless that has as many as it may.
     pub(crate) fn give(&self, place: OwnedSemaphorePermit, address: IpAddr) -> Option<Place> {
         let mut counted = None;

@@ -18,7 +18,10 @@ use super::{
     notes::{Notes, Noting, noting},
     reads::Reads,
 };
-use crate::{auth::address_in, problem::ProblemKind, state::ApiState, web::layers::request_id};
+use crate::{
+    auth::address_in, budget::IsSignedIn, problem::ProblemKind, state::ApiState,
+    web::layers::request_id,
+};
 
 /// Where every path of the document begins, whatever the router is nested below.
 const BASE: &str = "/api/v1/";
@@ -108,9 +111,12 @@ pub(crate) async fn audit(
         answer: Mutex::new(None),
         notes: Mutex::default(),
     });
-    let response = noting(pending.clone(), next.run(request)).await;
+    let mut response = noting(pending.clone(), next.run(request)).await;
     let problem = response.extensions().get::<ProblemKind>().copied();
     *pending.answer.lock() = Some((response.status(), problem));
+    if pending.notes.lock().account().is_some() {
+        response.extensions_mut().insert(IsSignedIn);
+    }
     response
 }
 

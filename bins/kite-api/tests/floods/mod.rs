@@ -98,6 +98,13 @@ pub struct Stage {
 
 impl Stage {
     pub async fn new(settings: impl FnOnce(ApiStateBuilder) -> ApiStateBuilder) -> Self {
+        Self::serving(Serving::default(), settings).await
+    }
+
+    pub async fn serving(
+        serving: Serving,
+        settings: impl FnOnce(ApiStateBuilder) -> ApiStateBuilder,
+    ) -> Self {
         let fake = FakeCluster::builder()
             .crds(crd::all())
             .crds(kubevirt_definitions())
@@ -124,7 +131,7 @@ impl Stage {
         let serving = kite_process::serve_and_drain(
             listener,
             router(state),
-            Serving::default(),
+            serving.known_by(kite_api::is_signed_in),
             stop.clone(),
             std::future::ready(()),
         );

@@ -159,7 +159,7 @@ pub(super) async fn api(
         shutdown.clone(),
     ));
     let app = kite_api::router(state.clone());
-    let serving = kite_process::Serving::default();
+    let serving = kite_process::Serving::default().known_by(kite_api::is_signed_in);
     kite_process::serve_and_drain(listener, app, serving, shutdown.clone(), state.drain()).await?;
     consoles.abort();
     Ok("HTTP API")
