@@ -42,6 +42,8 @@ pub struct Settings {
     /// Whether load balancers tell the gateway by the PROXY protocol where connections
     /// come from.
     pub proxied: bool,
+    /// Whether the API takes no proxy's word for clients' addresses.
+    pub web_direct: bool,
     /// What is demanded of pods in users' namespaces.
     pub pod_security: PodSecurity,
     /// What quotas add for what VMs need beside their own.
@@ -61,6 +63,7 @@ impl Default for Settings {
             grants: Vec::new(),
             own_role: None,
             proxied: false,
+            web_direct: false,
             pod_security: PodSecurity::default(),
             overhead: Overhead::default(),
             manager: FieldManager::CONTROLLER,

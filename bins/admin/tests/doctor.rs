@@ -600,6 +600,54 @@ async fn gateways_are_ways_in_too() {
 }
 
 #[tokio::test]
+async fn whether_the_web_page_sees_clients_is_told() {
+    let fake = fit().await;
+    let mut facts = facts(&fake).await;
+    let platform = |gateway: Value| {
+        let platform = json!({"metadata": {"name": "default"},
+            "spec": {"baseDomain": "vm.test", "gateway": gateway},
+            "status": {"addresses": ["192.0.2.8"]}});
+        Seen::Known(serde_json::from_value(platform).unwrap())
+    };
+    let found = |facts: &Facts| judge(facts, &aim()).find("clientAddresses").cloned();
+    let api = |proxies: &str| {
+        let deployment = json!({"metadata": {"name": "kite-api"}, "spec": {
+            "selector": {}, "template": {"spec": {"containers": [{"name": "kite-api",
+                "env": [{"name": "KITE_TRUSTED_PROXIES", "value": proxies}]}]}}}});
+        Seen::Known(vec![serde_json::from_value(deployment).unwrap()])
+    };
+    let service = |namespace: &str, policy: &str| {
+        let service = json!({"metadata": {"name": "ingress", "namespace": namespace},
+            "spec": {"type": "LoadBalancer", "externalTrafficPolicy": policy},
+            "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.8"}]}}});
+        Seen::Known(vec![serde_json::from_value(service).unwrap()])
+    };
+    facts.platform = platform(json!({}));
+    facts.deployments = api("1");
+    for (namespace, policy, state) in [
+        ("ingress", "Local", State::Fit),
+        ("ingress", "Cluster", State::Warning),
+        // The gateway's own, which shares the address.
+        ("kite", "Cluster", State::Fit),
+    ] {
+        facts.balanced = service(namespace, policy);
+        let found = found(&facts).unwrap();
+        assert_eq!(found.state, state, "{namespace} {policy}: {found:?}");
+    }
+    facts.deployments = api("0");
+    facts.platform = platform(json!({"trafficPolicy": "Cluster"}));
+    let both = found(&facts).unwrap();
+    assert_eq!(both.state, State::Warning, "{both:?}");
+    let remedy = both.remedy.unwrap();
+    for words in ["spec.gateway.trafficPolicy", "--trusted-proxies"] {
+        assert!(remedy.contains(words), "{remedy}");
+    }
+    facts.platform = platform(json!({"enabled": false}));
+    let web = found(&facts).unwrap();
+    assert!(web.message.contains("the API"), "{web:?}");
+}
+
+#[tokio::test]
 async fn whether_the_gateway_sees_clients_is_told() {
     let fake = fit().await;
     let mut facts = facts(&fake).await;

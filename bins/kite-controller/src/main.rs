@@ -46,11 +46,8 @@ struct Cli {
     /// its pods in to port 22, as they do the gateway's.
     #[arg(long, env = "KITE_TERMINALS")]
     terminals: bool,
-    /// Load balancers tell the gateway by the PROXY protocol where connections come from
-    /// (`kite-gateway --proxy-protocol-from`): so it sees clients' addresses, which the
-    /// `KitePlatform`'s conditions tell.
-    #[arg(long, env = "KITE_PROXIED")]
-    proxied: bool,
+    #[command(flatten)]
+    clients: ClientArgs,
     /// Give Kite's `ServiceAccounts` their rights in each user's namespace, and so in no
     /// other: by the `ClusterRoles` kite-gateway-users, kite-api-users, and
     /// kite-controller-users for this controller's own over Secrets, which it then watches
@@ -87,6 +84,21 @@ fn pod_security() -> impl TypedValueParser<Value = PodSecurity> {
         all.find(|it| it.name() == name)
             .ok_or_else(|| format!("there is no level {name}"))
     })
+}
+
+/// Whose addresses the gateway and the API see.
+#[derive(Args)]
+struct ClientArgs {
+    /// Load balancers tell the gateway by the PROXY protocol where connections come from
+    /// (`kite-gateway --proxy-protocol-from`): so it sees clients' addresses, which the
+    /// `KitePlatform`'s conditions tell.
+    #[arg(long, env = "KITE_PROXIED")]
+    proxied: bool,
+    /// The HTTP API takes no proxy's word for clients' addresses (`kite-api
+    /// --trusted-proxies 0`): where the web page is exposed it sees those of proxies, which
+    /// the `KitePlatform`'s conditions tell.
+    #[arg(long, env = "KITE_WEB_DIRECT")]
+    web_direct: bool,
 }
 
 /// Which of several controllers works.
@@ -225,7 +237,8 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
         settings = settings.with_grants(granted.filter_map(|it| it.grant(&cli.namespace)));
         settings.own_role = Process::Controller.role_for_users().map(str::to_owned);
     }
-    settings.proxied = cli.proxied;
+    settings.proxied = cli.clients.proxied;
+    settings.web_direct = cli.clients.web_direct;
     if cli.terminals {
         settings = settings.with_terminals();
     }

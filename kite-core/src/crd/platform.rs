@@ -540,6 +540,7 @@ pub mod platform_condition {
     /// All objects that settings name are there, such as the storage class. Its message
     /// names those that are not, with the settings.
     pub const RESOLVED_REFS: &str = "ResolvedRefs";
-    /// The SSH gateway sees the addresses of clients. Absent while it is not exposed.
+    /// The SSH gateway and the API see the addresses of clients. Absent while the gateway
+    /// is not exposed and nothing is wrong with the API.
     pub const CLIENT_ADDRESSES_SEEN: &str = "ClientAddressesSeen";
 }

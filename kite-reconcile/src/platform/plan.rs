@@ -77,7 +77,8 @@ pub fn plan(
         },
     };
     let cluster_addresses = clients::shared_addresses(seen, &gateway.addresses);
-    let seen_clients = clients::condition(&object.spec.gateway, settings.proxied);
+    let (proxied, web_direct) = (settings.proxied, settings.web_direct);
+    let seen_clients = clients::condition(&object.spec, proxied, web_direct);
     let resolved = references::condition(&seen.missing);
     let conditions = [ready, gateway.condition, web.condition, resolved];
     Ok(Plan {

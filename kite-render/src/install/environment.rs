@@ -142,6 +142,9 @@ pub(super) fn options(installation: &Installation, process: Process) -> BTreeMap
             if installation.is_proxied() {
                 options.insert("KITE_PROXIED", "true".to_owned());
             }
+            if installation.is_web_direct() {
+                options.insert("KITE_WEB_DIRECT", "true".to_owned());
+            }
             let security = installation.pod_security;
             if security != PodSecurity::default() {
                 options.insert("KITE_POD_SECURITY", security.name().to_owned());

@@ -175,6 +175,13 @@ impl Installation {
         proxies.is_some_and(|proxies| !proxies.is_empty())
     }
 
+    /// Whether the API takes no proxy's word for clients' addresses.
+    pub fn is_web_direct(&self) -> bool {
+        let api = self.options.get(&Process::Api);
+        let proxies = api.and_then(|it| it.get("KITE_TRUSTED_PROXIES"));
+        proxies.map_or(self.web.proxies == 0, |proxies| proxies == "0")
+    }
+
     /// The namespace of golden images.
     pub fn image_namespace(&self) -> &str {
         self.platform.image_namespace()

@@ -280,7 +280,8 @@ fn ability(facts: &Facts) -> Finding {
     }
 }
 
-fn addresses(service: &Service) -> Vec<String> {
+/// The addresses that something in front of the cluster gave it.
+pub(super) fn addresses(service: &Service) -> Vec<String> {
     let status = service.status.as_ref();
     let balancer = status.and_then(|it| it.load_balancer.as_ref());
     let ingress = balancer.and_then(|it| it.ingress.as_ref());
