@@ -18,8 +18,9 @@ use serde::{Deserialize, Serialize};
 mod configuration;
 mod crds;
 mod hardware;
+mod migration;
 
-pub use self::{configuration::*, hardware::*};
+pub use self::{configuration::*, hardware::*, migration::*};
 
 /// Group and version under which `KubeVirt` serves what can be asked of VMs:
 /// `start`, `stop`, `restart` and others.

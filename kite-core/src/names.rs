@@ -239,6 +239,13 @@ pub fn invite(id: &[u8; 16]) -> String {
     format!("i-{}", hex(id))
 }
 
+/// Name of the migration by which an instance gets `change`: whoever makes one for the same
+/// makes the same.
+pub fn resize_migration(instance_uid: &str, change: &str) -> String {
+    let text = format!("{instance_uid}\n{change}");
+    format!("kite-resize-{}", hex(&Sha256::digest(text.as_bytes())[..8]))
+}
+
 /// What is stored of a token or code that was drawn at random: nobody finds it
 /// again from this.
 pub fn fingerprint(secret: &str) -> String {

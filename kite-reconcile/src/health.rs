@@ -6,7 +6,12 @@ use std::{
     time::Duration,
 };
 
-use kite_core::{cert_manager, cluster::Object, gateway_api, kubevirt::KubeVirt};
+use kite_core::{
+    cert_manager,
+    cluster::Object,
+    gateway_api,
+    kubevirt::{KubeVirt, VirtualMachineInstanceMigration},
+};
 use kube::Resource as _;
 use tokio::time::Instant;
 
@@ -184,7 +189,9 @@ impl Kind {
 
 /// Whether Kite works in a cluster without this kind.
 pub(crate) fn is_optional(group: &str, kind: &str) -> bool {
-    [gateway_api::GROUP, cert_manager::GROUP].contains(&group) || kind == KubeVirt::kind(&())
+    [gateway_api::GROUP, cert_manager::GROUP].contains(&group)
+        || kind == KubeVirt::kind(&())
+        || kind == VirtualMachineInstanceMigration::kind(&())
 }
 
 #[cfg(test)]

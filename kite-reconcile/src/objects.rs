@@ -11,7 +11,7 @@ use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
     crd::KiteVirtualMachine,
     gateway_api::HttpRoute,
-    kubevirt::VirtualMachine,
+    kubevirt::{VirtualMachine, VirtualMachineInstanceMigration},
 };
 use kube::{Resource, api::PropagationPolicy};
 
@@ -147,4 +147,5 @@ any_object!(
     Secret,
     Service,
     VirtualMachine,
+    VirtualMachineInstanceMigration,
 );

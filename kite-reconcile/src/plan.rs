@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kite_core::{cluster::ObjectKey, conditions::NewCondition, crd::KiteReservation};
+use kite_core::{
+    cluster::ObjectKey, conditions::NewCondition, crd::KiteReservation,
+    kubevirt::VirtualMachineInstanceMigration,
+};
 use kube::api::PropagationPolicy;
 
 use crate::objects::AnyObject;
@@ -75,6 +78,10 @@ pub enum Step {
         /// Uid of the instance that is to end.
         instance: String,
     },
+    /// Have an instance moved to another launcher, unless that was ordered already: there
+    /// is one order of a name. When the API server or `KubeVirt` refuses, that is told,
+    /// and the rest goes on.
+    Move(Box<VirtualMachineInstanceMigration>),
     /// Delete the object as it was observed: this uid and no other.
     Delete(AnyObject, PropagationPolicy),
     /// Delete the object on the condition that it is unchanged since it was read: what
@@ -107,6 +114,7 @@ impl Step {
             | Self::CreateKeys(_)
             | Self::Apply(_)
             | Self::Expose(_)
+            | Self::Move(_)
             | Self::Grow(_) => false,
         }
     }
@@ -142,6 +150,7 @@ impl Step {
                 )
             }
             Self::Restart { machine, .. } => format!("restart VirtualMachine {machine}"),
+            Self::Move(order) => format!("move {}", order.spec.vmi_name),
             Self::Expose(object) => format!("expose by {} {}", object.kind(), object.key()),
             Self::Apply(object) => format!("apply {} {}", object.kind(), object.key()),
             Self::Delete(object, _) | Self::DeleteUnchanged(object) => {
@@ -167,6 +176,8 @@ pub enum Outcome {
     GrowthRefused(String),
     /// The VM may not be exposed, for this reason.
     ExposureRefused(String),
+    /// The VM may not be moved to another launcher, for this reason.
+    MoveRefused(String),
     /// The VM's restart was asked for.
     RestartAsked,
     /// The claim stands like this now.

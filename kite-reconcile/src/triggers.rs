@@ -35,7 +35,7 @@ use kite_core::{
         KiteVirtualMachineOffer,
     },
     gateway_api::{Gateway, HttpRoute},
-    kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance},
+    kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceMigration},
     labels,
     names::{self, VmClaim},
 };
@@ -93,6 +93,9 @@ pub fn virtual_machines<L: Listener<KiteVirtualMachine>>(listener: L) -> L {
         .on(managed(), || |o: &PersistentVolumeClaim, _: &_| vm_of(o))
         .on(managed(), || |o: &VirtualMachine, _: &_| vm_of(o))
         .on(managed(), || |o: &VirtualMachineInstance, _: &_| vm_of(o))
+        .on(managed(), || {
+            |o: &VirtualMachineInstanceMigration, _: &_| vm_of(o)
+        })
         .on(managed(), || |o: &Service, _: &_| vm_of(o))
         .on(managed(), || |o: &Ingress, _: &_| vm_of(o))
         .on(managed(), || |o: &HttpRoute, _: &_| vm_of(o))

@@ -42,7 +42,7 @@
 //! | [`image`] | a golden image in the image namespace |
 //! | [`platform`] | how the gateway, the web page and the API are reached |
 //! | [`keys`], [`cloud_init`] | how the gateway enters a guest, and how the guest learns it |
-//! | [`disk`], [`machine`] | the VM itself |
+//! | [`disk`], [`machine`], [`migration`] | the VM itself, and its way to another size |
 //! | [`windows`] | what is different for Windows guests |
 //! | [`service`], [`exposure`] | how it is reached |
 //! | [`install`] | an installation of Kite: its processes, their rights, policies, settings |
@@ -61,6 +61,7 @@ pub mod image;
 pub mod install;
 pub mod keys;
 pub mod machine;
+pub mod migration;
 pub mod namespace;
 mod owner;
 pub mod platform;

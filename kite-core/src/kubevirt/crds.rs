@@ -34,6 +34,17 @@ const KINDS: &[ForeignKind] = &[
             ("Ready", "string", READY),
         ],
     },
+    ForeignKind {
+        group: "kubevirt.io",
+        version: "v1",
+        kind: "VirtualMachineInstanceMigration",
+        plural: "virtualmachineinstancemigrations",
+        short_names: &["vmim", "vmims"],
+        columns: &[
+            ("Phase", "string", ".status.phase"),
+            ("VMI", "string", ".spec.vmiName"),
+        ],
+    },
 ];
 
 pub(super) fn all() -> Vec<CustomResourceDefinition> {

@@ -35,6 +35,9 @@ pub trait Surroundings: fmt::Debug {
     /// Another object, by API group, plural, namespace and name.
     fn object(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value>;
 
+    /// All objects of a kind in a namespace.
+    fn objects(&self, group: &str, plural: &str, namespace: &str) -> Vec<Value>;
+
     /// Whether who writes may do `verb` on a resource in `namespace`; a
     /// subresource follows on a slash, as in `datavolumes/source`.
     fn may(&self, verb: &str, group: &str, resource: &str, namespace: &str, name: &str) -> bool;
@@ -63,6 +66,12 @@ impl Surroundings for Around<'_> {
             &Key::new(namespace, name),
         );
         found.map(|object| object.value().clone())
+    }
+
+    fn objects(&self, group: &str, plural: &str, namespace: &str) -> Vec<Value> {
+        let resource = GroupResource::new(group, plural);
+        let found = self.server.store.range(&resource, Some(namespace), None);
+        found.map(|(_, object)| object.value().clone()).collect()
     }
 
     fn may(&self, verb: &str, group: &str, resource: &str, namespace: &str, name: &str) -> bool {

@@ -192,6 +192,21 @@ async fn what_cannot_migrate_is_refused_with_its_reason() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_second_order_is_refused_before_the_instance_has_heard_of_the_first() {
+    let world = running().await;
+    let cordon = json!({"spec": {"unschedulable": true}});
+    world.merge(&NODE, None, "demo-node-2", cordon).await;
+    world.create(&MIGRATION, NS, migration()).await;
+    world.settle().await;
+    assert_eq!(phase(&world).await, "Scheduling");
+    let instance = world.get(&INSTANCE, NS, "v").await.unwrap();
+    assert!(instance.data["status"]["migrationState"].is_null());
+    let why = refusal(&world, "other").await;
+    assert!(why.contains("in-flight migration detected"), "{why}");
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_migration_at_a_time() {
     let world = running().await;
     world

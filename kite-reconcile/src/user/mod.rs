@@ -281,7 +281,10 @@ impl Observed {
     pub fn absorb(&mut self, outcome: Outcome) {
         let (object, gone) = match outcome {
             Outcome::Claimed(claim, state) => return self.claims.absorb(&claim, *state),
-            Outcome::GrowthRefused(_) | Outcome::ExposureRefused(_) | Outcome::RestartAsked => {
+            Outcome::GrowthRefused(_)
+            | Outcome::ExposureRefused(_)
+            | Outcome::MoveRefused(_)
+            | Outcome::RestartAsked => {
                 return;
             }
             Outcome::Stored(object) => (object, false),
@@ -313,7 +316,8 @@ impl Observed {
             | AnyObject::PersistentVolumeClaim(_)
             | AnyObject::Secret(_)
             | AnyObject::Service(_)
-            | AnyObject::VirtualMachine(_) => {}
+            | AnyObject::VirtualMachine(_)
+            | AnyObject::VirtualMachineInstanceMigration(_) => {}
         }
     }
 

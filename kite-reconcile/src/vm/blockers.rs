@@ -190,6 +190,29 @@ pub(super) fn failed_move(
     Some(why.unwrap_or_else(|| "its last migration failed, for no reason that is told".to_owned()))
 }
 
+/// Why an instance cannot be moved while it runs, where `KubeVirt` says so.
+pub(super) fn fixed(instance: Option<&VirtualMachineInstance>) -> Option<String> {
+    let mut conditions = of_instance(instance).iter();
+    let found = conditions.find(|it| is(it, "LiveMigratable", "False"))?;
+    Some(told(found))
+}
+
+/// Whether `KubeVirt` says that an instance can be moved while it runs.
+pub(super) fn may_move(instance: Option<&VirtualMachineInstance>) -> bool {
+    let mut conditions = of_instance(instance).iter();
+    conditions.any(|it| is(it, "LiveMigratable", "True"))
+}
+
+/// Whether an instance is on its way to another launcher.
+pub(super) fn is_moving(instance: Option<&VirtualMachineInstance>) -> bool {
+    let status = instance.and_then(|it| it.status.as_ref());
+    let state = status.and_then(|it| it.other.get("migrationState"));
+    state.is_some_and(|state| {
+        let is = |field: &str| state.get(field).and_then(Value::as_bool) == Some(true);
+        state.is_object() && !is("completed") && !is("failed")
+    })
+}
+
 /// What keeps CDI from filling the disk.
 pub(crate) fn of_disk(disk: &DataVolume) -> Option<String> {
     let conditions = &disk.status.as_ref()?.conditions;

@@ -286,7 +286,6 @@ fn in_words(words: Option<String>) -> String {
 
 fn running(seen: &Observed) -> Judgement {
     let (machine, instance) = (seen.machine.as_ref(), seen.instance.as_ref());
-    let resize = || resize::told(instance, seen.kubevirt.as_ref(), seen.now);
     let drain = blockers::drain(instance);
     let (reason, message) = if let Some(told) = drain.as_ref().and_then(kept_from_leaving) {
         told
@@ -295,7 +294,7 @@ fn running(seen: &Observed) -> Judgement {
             "RestartRequired",
             "the VM runs; what was changed takes effect at its next restart".to_owned(),
         )
-    } else if let Some(told) = resize() {
+    } else if let Some(told) = resize::told(seen) {
         told
     } else if let Some(words) = blockers::of_machine(machine, instance) {
         (

@@ -15,6 +15,7 @@ mod idle;
 mod login;
 mod lost;
 mod machine;
+mod moving;
 mod observe;
 mod offer;
 mod plan;
@@ -37,6 +38,7 @@ use kube::runtime::controller::Action;
 pub(crate) use self::login::KEYS_REPLACED;
 pub(crate) use self::offer::{is_fulfilled, is_of as is_claim_of};
 pub use self::{
+    moving::Moves,
     observe::{ImageSeen, Observed},
     offer::OfferSeen,
     plan::plan,
@@ -118,6 +120,8 @@ impl Reconciler for Vms {
             (Step::Apply(AnyObject::VirtualMachine(desired)), Some(stored)) => {
                 desired.spec.run_strategy != stored.spec.run_strategy
             }
+            // What else moves it, and how KubeVirt is configured, must be true and not old.
+            (Step::Move(_), _) => true,
             _ => false,
         }
     }

@@ -21,6 +21,7 @@ use kube::{ResourceExt, api::ListParams};
 use super::{
     lost,
     machine::DiskState,
+    moving::{self, Moves},
     offer::{self, OfferSeen},
     quota, resize,
 };
@@ -97,6 +98,11 @@ pub struct Observed {
     pub growth_refused: Option<String>,
     /// How `KubeVirt` is configured; only looked at while the VM is given more.
     pub kubevirt: Option<KubeVirt>,
+    /// The orders to move it for that; only looked at while one is to be given, or may
+    /// have been left, and nothing where the controller may not look.
+    pub moves: Option<Moves>,
+    /// Why it may not be moved, once that was tried.
+    pub move_refused: Option<String>,
     /// Whether a restart was asked for just now.
     pub restart_asked: bool,
     /// The VM as `KubeVirt` knows it.
@@ -197,6 +203,11 @@ impl Observed {
         } else {
             None
         };
+        let moves = if deleting {
+            None
+        } else {
+            moving::look(&vm, instance.as_ref(), kubevirt.as_ref(), cluster).await?
+        };
         let activity = if object.spec.idle_timeout.is_some() && !deleting {
             activity(cluster, &vm, machine.as_ref()).await?
         } else {
@@ -242,6 +253,8 @@ impl Observed {
             claim,
             growth_refused: None,
             kubevirt,
+            moves,
+            move_refused: None,
             restart_asked: false,
             machine,
             instance,
@@ -317,6 +330,10 @@ impl Observed {
                 self.restart_asked = true;
                 return;
             }
+            Outcome::MoveRefused(why) => {
+                self.move_refused = Some(why);
+                return;
+            }
             Outcome::ExposureRefused(why) => {
                 self.exposure_refused = Some(why);
                 return;
@@ -342,6 +359,11 @@ impl Observed {
             AnyObject::Service(service) => self.web_service = (!gone).then_some(*service),
             AnyObject::Ingress(ingress) => self.ingress = (!gone).then_some(*ingress),
             AnyObject::HttpRoute(route) => self.route = (!gone).then_some(*route),
+            AnyObject::VirtualMachineInstanceMigration(order) => {
+                if let Some(moves) = &mut self.moves {
+                    moves.own = (!gone).then_some(*order);
+                }
+            }
             AnyObject::DataImportCron(_)
             | AnyObject::DataSource(_)
             | AnyObject::KiteVirtualMachine(_)

@@ -29,7 +29,7 @@ use super::{
     exposed,
     hold::power,
     idle::Idleness,
-    lost,
+    lost, moving,
     observe::{ImageSeen, Observed},
     offer,
     quota::{self, Field, Lack, Share},
@@ -90,6 +90,10 @@ pub fn plan(
     let restart = restart::plan(&vm, seen, steps.is_empty());
     status.restart = restart.status;
     steps.extend(restart.step);
+    // A restart gives it its size, too.
+    if steps.is_empty() {
+        steps.extend(moving::step(&vm, seen));
+    }
     Ok(Plan {
         steps,
         status,
@@ -101,7 +105,7 @@ pub fn plan(
             (Some(claim), _) if !is_bound(claim) => SOON,
             _ if lost::loss(&vm, seen).is_some() => A_WHILE,
             (_, false) => SOON,
-            _ if seen.exposure_refused.is_some() => A_WHILE,
+            _ if seen.exposure_refused.is_some() || seen.move_refused.is_some() => A_WHILE,
             _ if share.refusal(&quota::ALL).is_some() => A_WHILE,
             (Some(_) | None, true) => RESYNC,
         }
@@ -116,7 +120,7 @@ pub(super) fn next_deadline(vm: &Vm<'_>, seen: &Observed) -> Option<jiff::Timest
     let restart = restart::next(vm, seen);
     let resize = resize::next(seen.instance.as_ref(), seen.now);
     let all = expiry.into_iter().chain(idle).chain(restart);
-    all.chain(resize).min()
+    all.chain(resize).chain(moving::next(seen)).min()
 }
 
 /// How long until time alone calls for something.

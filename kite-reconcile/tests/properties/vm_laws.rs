@@ -159,6 +159,10 @@ fn no_step_leaves_the_tenant(world: &World, step: &Step) -> Result<(), String> {
             law(namespace == Some(ANN), "it is kept for another")?;
             law(claim.spec.holder.uid == "uid-web", "for another")
         }
+        Step::Move(order) => law(
+            order.metadata.namespace.as_deref() == Some(ANN),
+            "it lies elsewhere",
+        ),
         Step::Restart { machine, .. } => law(
             machine.namespace.as_deref() == Some(ANN) && !is_theirs(&world.seen.machine),
             "it is somebody else's",

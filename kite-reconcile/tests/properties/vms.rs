@@ -638,6 +638,7 @@ impl World {
                 self.seen.siblings_are_current = true;
             }
             Step::Restart { .. } => self.seen.absorb(Outcome::RestartAsked),
+            Step::Move(order) => self.seen.absorb(Outcome::Stored((*order).into())),
             other @ Step::LetGo(..) => {
                 panic!("{} is nothing that is done for a VM", other.describe())
             }

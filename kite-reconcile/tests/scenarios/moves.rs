@@ -1,5 +1,6 @@
 //! A user at the end of their quota, beside whose VMs `KubeVirt` needs room: VMs move
-//! to other nodes, leave a node that is drained, and grow while they run.
+//! to other nodes, leave a node that is drained, and grow while they run, with `KubeVirt`
+//! configured as it is by default.
 
 use std::time::Duration;
 
@@ -132,6 +133,7 @@ async fn hard(world: &World, what: &str) -> u64 {
 #[tokio::test(start_paused = true)]
 async fn every_vm_of_a_user_at_the_end_of_their_quota_can_move() {
     let world = full().await;
+    configure(&world, KubeVirtSpec::default()).await;
     let mut from = Vec::new();
     for (name, ..) in VMS {
         from.push(node_of(&world, name).await);
@@ -148,6 +150,7 @@ async fn every_vm_of_a_user_at_the_end_of_their_quota_can_move() {
 #[tokio::test(start_paused = true)]
 async fn a_node_is_drained_of_the_vms_of_a_user_at_the_end_of_their_quota() {
     let world = full().await;
+    configure(&world, KubeVirtSpec::default()).await;
     let node = node_of(&world, "web").await;
     let client = world.cluster.client().clone();
     let nodes = Api::<k8s_openapi::api::core::v1::Node>::all(client.clone());
@@ -181,8 +184,9 @@ async fn a_node_is_drained_of_the_vms_of_a_user_at_the_end_of_their_quota() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_vm_grows_to_the_end_of_the_quota_while_it_runs() {
+/// Has db ask for all that is left, in a cluster of which nobody knows how `KubeVirt` is
+/// configured. Gives the uid of its instance.
+async fn growing() -> (World, Option<String>) {
     let world = full().await;
     // Another gives up what it has.
     let mail = world.vm("mail").await;
@@ -218,18 +222,19 @@ async fn a_vm_grows_to_the_end_of_the_quota_while_it_runs() {
         reason, "Resizing",
         "nobody knows how KubeVirt is configured: {message}"
     );
-    configure(&world, KubeVirtSpec::default()).await;
-    let (reason, message) = ready(&world.vm("db").await);
-    assert_eq!(reason, "ResizeWaits");
-    assert!(
-        message.contains("workloadUpdateMethods: [LiveMigrate]"),
-        "{message}"
-    );
-    let kubevirt: KubeVirt = world.find("kite", "kubevirt").await.unwrap();
-    world
-        .edit(&kubevirt, json!({"spec": migrating_updates()}))
-        .await;
-    later(&world).await;
+    assert_eq!(orders(&world).await, Vec::<String>::new());
+    (world, uid)
+}
+
+/// The migrations there are, by their names.
+async fn orders(world: &World) -> Vec<String> {
+    let migrations = MIGRATION.api(world.cluster.client(), Some(ANN));
+    let all = migrations.list(&ListParams::default()).await.unwrap();
+    all.items.iter().map(ResourceExt::name_any).collect()
+}
+
+/// db has what it asked for, and was not restarted for that.
+async fn has_grown(world: &World, uid: Option<String>) {
     let instance: VirtualMachineInstance = world.find(ANN, "db").await.unwrap();
     assert_eq!(instance.uid(), uid, "it was not restarted");
     let (reason, message) = ready(&world.vm("db").await);
@@ -260,6 +265,67 @@ async fn a_vm_grows_to_the_end_of_the_quota_while_it_runs() {
         asked.len() == 1 && asked[0] > "8Gi".parse().unwrap(),
         "{asked:?}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_grows_to_the_end_of_the_quota_while_it_runs() {
+    let (world, uid) = growing().await;
+    configure(&world, migrating_updates()).await;
+    later(&world).await;
+    has_grown(&world, uid).await;
+    // KubeVirt has moved it, and nobody else had to.
+    let orders = orders(&world).await;
+    assert!(
+        orders.len() == 1 && orders[0].starts_with("kubevirt-workload-update-"),
+        "{orders:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_grows_where_kubevirt_is_configured_as_it_is_by_default() {
+    let (world, uid) = growing().await;
+    let from = node_of(&world, "db").await;
+    configure(&world, KubeVirtSpec::default()).await;
+    later(&world).await;
+    has_grown(&world, uid).await;
+    assert_ne!(node_of(&world, "db").await, from, "it has not moved");
+    assert_eq!(
+        orders(&world).await,
+        Vec::<String>::new(),
+        "it was cleared away"
+    );
+}
+
+/// Where no other node takes it, it waits, and tells so; and goes on when one does.
+#[tokio::test(start_paused = true)]
+async fn a_vm_that_cannot_move_waits_for_its_size() {
+    let (world, uid) = growing().await;
+    let from = node_of(&world, "db").await;
+    let client = world.cluster.client().clone();
+    let nodes = Api::<k8s_openapi::api::core::v1::Node>::all(client);
+    let others = nodes.list(&ListParams::default()).await.unwrap().items;
+    let others: Vec<_> = others.iter().map(ResourceExt::name_any).collect();
+    for node in others.iter().filter(|name| **name != from) {
+        nodes.cordon(node).await.unwrap();
+    }
+    configure(&world, KubeVirtSpec::default()).await;
+    // Longer than a migration takes whose turn it is.
+    for _ in 0..6 {
+        later(&world).await;
+        assert_eq!(orders(&world).await.len(), 1, "one at a time");
+    }
+    let (reason, message) = ready(&world.vm("db").await);
+    assert_eq!(reason, "ResizeWaits");
+    assert!(
+        message.contains("VirtualMachineInstanceMigrations"),
+        "{message}"
+    );
+    assert_eq!(node_of(&world, "db").await, from);
+    for node in others.iter().filter(|name| **name != from) {
+        nodes.uncordon(node).await.unwrap();
+    }
+    later(&world).await;
+    has_grown(&world, uid).await;
 }
 
 #[tokio::test(start_paused = true)]

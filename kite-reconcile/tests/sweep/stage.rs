@@ -21,7 +21,7 @@ use kite_core::{
         KiteVirtualMachineOffer, KiteVirtualMachineSpec, OsFamily,
     },
     gateway_api::{Gateway, HttpRoute},
-    kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance},
+    kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceMigration},
     names,
 };
 use kite_fake::{
@@ -136,6 +136,7 @@ fn context<K: Object>(seat: Seat<K>) -> Arc<Context<CachedCluster<KubeCluster>>>
             StorageClass,
             VirtualMachine,
             VirtualMachineInstance,
+            VirtualMachineInstanceMigration,
         );
     }
     let clock = Arc::clone(&seat.clock);

@@ -332,6 +332,13 @@ fn of_machines() -> Vec<Right> {
         ),
         cluster(
             "kubevirt.io",
+            ["virtualmachineinstancemigrations"],
+            READ,
+            "to move VMs that grow while they run, where KubeVirt does not by itself, a few at a time",
+        )
+        .and(["create", "delete"]),
+        cluster(
+            "kubevirt.io",
             ["kubevirts"],
             ["list", "watch"],
             "how much KubeVirt asks for VMs, for their users' quotas, and whether it moves them to grow",

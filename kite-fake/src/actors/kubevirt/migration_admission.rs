@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::conditions::find;
 use super::instances::is_over;
-use super::migration::is_active;
 use crate::server::{Review, Webhook};
 use crate::status::Cause;
 
@@ -48,10 +47,9 @@ impl Webhook for MigrationAdmission {
         }
         let namespace = review.object["metadata"]["namespace"].as_str()?;
         let name = review.object["spec"]["vmiName"].as_str()?;
-        let plural = "virtualmachineinstances";
-        let instance = review
-            .around?
-            .object("kubevirt.io", plural, namespace, name);
+        let around = review.around?;
+        let (group, plural) = ("kubevirt.io", "virtualmachineinstances");
+        let instance = around.object(group, plural, namespace, name);
         let Some(instance) = instance else {
             return Some(format!("the VMI \"{namespace}/{name}\" does not exist"));
         };
@@ -72,14 +70,19 @@ impl Webhook for MigrationAdmission {
                 "Cannot migrate VMI, Reason: {reason}, Message: {message}"
             ));
         }
-        is_active(status).then(|| {
-            let current = &status["migrationState"]["migrationUid"];
-            format!(
-                "in-flight migration detected. Active migration job ({}) is currently already in \
-                 progress for VMI {name}.",
-                current.as_str().unwrap_or_default()
-            )
-        })
+        // By the orders there are, of which the instance need not have heard yet.
+        let mut orders = around
+            .objects(group, "virtualmachineinstancemigrations", namespace)
+            .into_iter();
+        let current = orders.find(|it| {
+            let phase = it["status"]["phase"].as_str().unwrap_or_default();
+            it["spec"]["vmiName"] == name && !matches!(phase, "Succeeded" | "Failed")
+        })?;
+        Some(format!(
+            "in-flight migration detected. Active migration job ({}) is currently already in \
+             progress for VMI {name}.",
+            current["metadata"]["uid"].as_str().unwrap_or_default()
+        ))
     }
 }
 

@@ -13,7 +13,10 @@ const OF_USERS: [(&str, &[&str]); 4] = [
     ("", &["persistentvolumeclaims", "resourcequotas"]),
     ("networking.k8s.io", &["networkpolicies"]),
     (RBAC, &["rolebindings"]),
-    ("kubevirt.io/*", &["virtualmachines"]),
+    (
+        "kubevirt.io/*",
+        &["virtualmachines", "virtualmachineinstancemigrations"],
+    ),
 ];
 
 /// Kinds that it writes there, and some objects of in Kite's own namespace.

@@ -1,0 +1,100 @@
+//! `KubeVirt`'s order to move an instance to another node while it runs.
+
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+
+/// What is to be moved. `KubeVirt` sees to it once and tells how it went.
+#[derive(CustomResource, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "kubevirt.io",
+    version = "v1",
+    kind = "VirtualMachineInstanceMigration",
+    plural = "virtualmachineinstancemigrations",
+    shortname = "vmim",
+    shortname = "vmims",
+    namespaced,
+    schema = "disabled",
+    status = "VirtualMachineInstanceMigrationStatus",
+    derive = "PartialEq",
+    derive = "Default"
+)]
+#[serde(rename_all = "camelCase")]
+pub struct VirtualMachineInstanceMigrationSpec {
+    /// Name of the instance, which is in the same namespace.
+    #[serde(default)]
+    pub vmi_name: String,
+}
+
+/// How far it is.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct VirtualMachineInstanceMigrationStatus {
+    /// `Pending`, `Scheduling`, `Scheduled`, `PreparingTarget`, `TargetReady`,
+    /// `Running`, `Succeeded`, `Failed`, and others between clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// When it came to each of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phase_transition_timestamps: Vec<PhaseTransition>,
+}
+
+/// When something came to a phase.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct PhaseTransition {
+    /// The phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// When it came to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase_transition_timestamp: Option<String>,
+}
+
+impl VirtualMachineInstanceMigration {
+    /// Whether it has ended, well or not.
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase(), Some("Succeeded" | "Failed"))
+    }
+
+    /// When it came to its present phase, as far as that is told.
+    pub fn since(&self) -> Option<&str> {
+        let phase = self.phase()?;
+        let mut times = self
+            .status
+            .iter()
+            .flat_map(|it| &it.phase_transition_timestamps);
+        let time = times.find(|it| it.phase.as_deref() == Some(phase))?;
+        time.phase_transition_timestamp.as_deref()
+    }
+
+    fn phase(&self) -> Option<&str> {
+        self.status.as_ref()?.phase.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn it_is_over_once_kubevirt_says_so() {
+        let of = |status: serde_json::Value| -> VirtualMachineInstanceMigration {
+            let object = json!({"metadata": {}, "spec": {"vmiName": "web"}, "status": status});
+            serde_json::from_value(object).unwrap()
+        };
+        assert!(!of(json!(null)).is_over() && !of(json!({})).is_over());
+        assert!(!of(json!({"phase": "Scheduling"})).is_over());
+        assert!(of(json!({"phase": "Succeeded"})).is_over());
+        let failed = of(json!({"phase": "Failed", "phaseTransitionTimestamps": [
+            {"phase": "Pending", "phaseTransitionTimestamp": "2026-05-04T08:00:00Z"},
+            {"phase": "Failed", "phaseTransitionTimestamp": "2026-05-04T08:05:00Z"},
+        ]}));
+        assert!(failed.is_over());
+        assert_eq!(failed.since(), Some("2026-05-04T08:05:00Z"));
+        assert_eq!(of(json!({"phase": "Failed"})).since(), None);
+    }
+}
