@@ -336,6 +336,7 @@ fn cases() -> [Case; 17] {
             State::Unfit,
         ),
         (
+            // Kite has its VMs migrated then.
             "a KubeVirt that migrates nothing by itself",
             |it| {
                 if let Seen::Known(kubevirts) = &mut it.kubevirt {
@@ -343,7 +344,7 @@ fn cases() -> [Case; 17] {
                 }
             },
             "liveResize",
-            State::Warning,
+            State::Fit,
         ),
         (
             "a KubeVirt that runs VMs as root",

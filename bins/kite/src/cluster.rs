@@ -71,7 +71,8 @@ fn furniture() -> [serde_json::Value; 6] {
         json!({
             "apiVersion": "kubevirt.io/v1", "kind": "KubeVirt",
             "metadata": {"name": "kubevirt", "namespace": "kubevirt"},
-            "spec": {"workloadUpdateStrategy": {"workloadUpdateMethods": ["LiveMigrate"]}},
+            // As its release has it.
+            "spec": {"workloadUpdateStrategy": {}},
         }),
         json!({
             "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "CDI",

@@ -20,6 +20,10 @@ pub(super) struct Configuration {
     /// Whether instances that were given more move by themselves to a launcher that
     /// has it.
     pub(super) migrates_updates: bool,
+    /// Whether instances may be given more than they began with, where their template
+    /// leaves that open. Not where there is no such object: nobody knows a cluster then
+    /// but by what was seen of one that does not.
+    pub(super) updates_live: bool,
 }
 
 impl Default for Configuration {
@@ -28,6 +32,7 @@ impl Default for Configuration {
             allocation_ratio: ALLOCATION_RATIO,
             memory_overcommit: 100,
             migrates_updates: false,
+            updates_live: false,
         }
     }
 }
@@ -41,7 +46,10 @@ impl Configuration {
         let all = objects.live().list(&KUBEVIRT_CR, None, "").await?;
         Ok(all
             .first()
-            .map(|it| Self::of(&it.data["spec"]))
+            .map(|it| Self {
+                updates_live: it.data["spec"]["configuration"]["vmRolloutStrategy"] != "Stage",
+                ..Self::of(&it.data["spec"])
+            })
             .unwrap_or_default())
     }
 
@@ -57,6 +65,7 @@ impl Configuration {
                 .unwrap_or(default.memory_overcommit),
             migrates_updates: methods
                 .is_some_and(|all| all.iter().any(|method| method == "LiveMigrate")),
+            updates_live: default.updates_live,
         }
     }
 }

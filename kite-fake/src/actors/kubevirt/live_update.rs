@@ -20,6 +20,36 @@ pub(super) fn bytes(value: &Value) -> Option<u64> {
     Some(quantity.bytes())
 }
 
+/// How many times of what an instance begins with it may get, by default.
+const RATIO: u64 = 4;
+/// The least memory of an instance that may get more.
+const LEAST: u64 = 1 << 30;
+/// What memory is plugged in by.
+const BLOCK: u64 = 2 << 20;
+
+/// Says up to how much an instance may get while it runs, where its template leaves that
+/// open.
+pub(super) fn bound(spec: &mut Value) {
+    if let Some(cpu) = spec.pointer_mut("/domain/cpu")
+        && cpu["maxSockets"].is_null()
+        && let Some(has) = cpu["sockets"].as_u64()
+    {
+        cpu["maxSockets"] = json!(has * RATIO);
+    }
+    if let Some(memory) = spec.pointer_mut("/domain/memory")
+        && memory["maxGuest"].is_null()
+        && let Some(has) = bytes(&memory["guest"])
+        && has >= LEAST
+        && has.is_multiple_of(BLOCK)
+    {
+        let mib = has / (1 << 20) * RATIO;
+        memory["maxGuest"] = json!(match mib % 1024 {
+            0 => format!("{}Gi", mib / 1024),
+            _ => format!("{mib}Mi"),
+        });
+    }
+}
+
 /// Why a template's processors or memory cannot be given to the instance as it
 /// runs; none where they can, or are as they were.
 pub(super) fn obstacle(template: &Value, instance: &DynamicObject) -> Option<&'static str> {
@@ -180,6 +210,21 @@ mod tests {
         assert!(!is_wanted(&status));
         assert_eq!(status["currentCPUTopology"]["sockets"], 4);
         assert_eq!(status["memory"]["guestCurrent"], "4Gi");
+    }
+
+    #[test]
+    fn what_a_template_leaves_open_is_four_times_what_there_is() {
+        let of = |domain: Value| {
+            let mut spec = json!({ "domain": domain });
+            bound(&mut spec);
+            spec["domain"].clone()
+        };
+        let open = json!({"cpu": {"sockets": 2}, "memory": {"guest": "1536Mi"}});
+        let bounded = of(open);
+        assert_eq!(bounded["cpu"]["maxSockets"], 8);
+        assert_eq!(bounded["memory"]["maxGuest"], "6Gi");
+        let small = json!({"cpu": {"sockets": 2, "maxSockets": 2}, "memory": {"guest": "512Mi"}});
+        assert_eq!(of(small.clone()), small);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
+use super::configuration::Configuration;
 use super::instances::is_over;
 use super::instancetype::{self, Resolved};
 use super::machine_status::{Seen, status};
@@ -371,6 +372,10 @@ impl Life<'_> {
         let mut spec = self.template().clone();
         if spec["domain"]["firmware"]["uuid"].is_null() {
             spec["domain"]["firmware"]["uuid"] = json!(uid(self.vm));
+        }
+        let configuration = Configuration::read(self.context, self.objects).await?;
+        if configuration.updates_live {
+            live_update::bound(&mut spec);
         }
         let body = json!({"metadata": metadata, "spec": spec});
         let namespace = self.key.namespace.as_deref();

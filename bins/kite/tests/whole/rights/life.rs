@@ -228,6 +228,7 @@ fn machines(stage: &Stage, boss: &str, ann: &str) -> [&'static str; 2] {
         }
     });
     wait_for_phase(platform, ann, "web", "Running");
+    grows(platform, ann);
 
     let offer = json!({
         "name": "small", "cpu": 1, "memory": "1Gi", "disk": "5Gi", "image": "debian-12",
@@ -285,6 +286,27 @@ fn machines(stage: &Stage, boss: &str, ann: &str) -> [&'static str; 2] {
         None,
     );
     ["web", "offered"]
+}
+
+/// web gets another processor while it runs, for which it is moved.
+fn grows(platform: &Platform, ann: &str) {
+    edit_vm(platform, ann, &json!({"cpu": 2}));
+    let told = |kind: &str, path: &str| {
+        let output = platform.kubectl(&["get", kind, "-n", "kite-user-ann", "-o", path]);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let sockets = "jsonpath={.items[0].status.currentCPUTopology.sockets}";
+    eventually("it has grown", || match told("vmi", sockets).as_str() {
+        "2" => Ok(()),
+        _ => Err(told("vmi,vmim", "yaml")),
+    });
+    eventually("the order is cleared away", || {
+        match told("vmim", "name").as_str() {
+            "" => Ok(()),
+            seen => Err(seen.to_owned()),
+        }
+    });
+    wait_for_phase(platform, ann, "web", "Running");
 }
 
 /// Somebody is connected, and is shown the door.

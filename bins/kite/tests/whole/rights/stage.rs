@@ -21,7 +21,7 @@ use kite_core::{
 };
 use kite_fake::{
     FakeCluster,
-    actors::{Rules, operator_definitions, play},
+    actors::{Rules, cdi_definitions, operator_definitions, play},
 };
 use kite_render::{
     User, grant,
@@ -97,7 +97,7 @@ impl Stage {
             .owner_references_permission_enforcement(true)
             .crds(kite_core::crd::all())
             .crds(kite_core::kubevirt::crds())
-            .crds(kite_core::cdi::crds())
+            .crds(cdi_definitions())
             .crds(kite_core::gateway_api::crds())
             .crds(operator_definitions())
             .crds(kite_core::cert_manager::crds())
@@ -111,7 +111,7 @@ impl Stage {
                 fake.create(object).unwrap();
             }
         }
-        for object in beside() {
+        for object in beside(installation) {
             fake.create(object).unwrap();
         }
         let stop = CancellationToken::new();
@@ -362,11 +362,23 @@ fn code(answer: Result<(), kube::Error>) -> u16 {
 }
 
 /// What is there beside an installation: the first administrator's token, and Kite's secret
-/// at a sign-in provider; and whoever
+/// at a sign-in provider; `KubeVirt` as it is by default, and storage that several nodes can
+/// attach, so that VMs can move; and whoever
 /// sends no credentials may do everything, for kubectl sends none without TLS.
-fn beside() -> [Value; 3] {
+fn beside(installation: &Installation) -> [Value; 5] {
     let rbac = "rbac.authorization.k8s.io";
+    let sets = json!([{"accessModes": ["ReadWriteMany"], "volumeMode": "Filesystem"}]);
     [
+        json!({
+            "apiVersion": "kubevirt.io/v1", "kind": "KubeVirt",
+            "metadata": {"name": "kubevirt", "namespace": "kite"},
+            "spec": {"workloadUpdateStrategy": {}},
+        }),
+        json!({
+            "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "StorageProfile",
+            "metadata": {"name": installation.platform.storage_class()},
+            "spec": {"claimPropertySets": sets},
+        }),
         json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": "kite-bootstrap", "namespace": "kite"},
