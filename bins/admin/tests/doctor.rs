@@ -13,11 +13,12 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kite_admin::doctor::{Aim, Facts, Report, Seen, State, examine, judge};
-use kite_core::crd::{self, KiteImage};
+use kite_core::crd::{self, KiteImage, KitePlatform};
 use kite_fake::{
     FakeCluster,
     actors::{cdi_definitions, kubevirt_definitions},
 };
+use kite_render::install::{Installation, Manifest};
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
@@ -414,6 +415,52 @@ async fn each_thing_that_is_amiss_is_found() {
         let report = judge(&facts, &aim());
         assert_eq!(state(&report, check), expected, "{what}: {report}");
     }
+}
+
+#[tokio::test]
+async fn a_certificate_that_the_controller_may_not_look_at_is_told_with_what_gives_the_right() {
+    let fake = fit().await;
+    let mut facts = facts(&fake).await;
+    let mut installation = Installation::default();
+    let role = |installation: &Installation| {
+        let manifests = installation.manifests().into_iter();
+        let mut roles = manifests.filter_map(|it| match it {
+            Manifest::Role(role) => Some(role),
+            _ => None,
+        });
+        roles.find(|it| it.metadata.name.as_deref() == Some("kite-controller"))
+    };
+    let named = |name: &str| -> KitePlatform {
+        serde_json::from_value(json!({
+            "metadata": {"name": "default"},
+            "spec": {"exposure": {"certificate": {"secretName": name}}},
+        }))
+        .unwrap()
+    };
+    facts.own_role = Seen::Known(role(&installation).unwrap());
+    assert!(judge(&facts, &aim()).find("certificateSecret").is_none());
+    for (name, expected, remedy) in [
+        ("kite-certificate", State::Fit, ""),
+        ("mine", State::Warning, "--certificate-secret mine"),
+        ("kite-seal", State::Warning, "a Secret of its own"),
+    ] {
+        facts.platform = Seen::Known(named(name));
+        let told = judge(&facts, &aim());
+        assert_eq!(state(&told, "certificateSecret"), expected, "{told}");
+        let found = told.find("certificateSecret").unwrap();
+        let shown = found.remedy.as_deref().unwrap_or_default();
+        assert!(shown.contains(remedy), "{shown}");
+    }
+    installation.certificate_secrets = vec!["mine".to_owned()];
+    facts.own_role = Seen::Known(role(&installation).unwrap());
+    facts.platform = Seen::Known(named("mine"));
+    assert_eq!(
+        state(&judge(&facts, &aim()), "certificateSecret"),
+        State::Fit
+    );
+    // Whoever asks may not know.
+    facts.own_role = Seen::Refused;
+    assert!(judge(&facts, &aim()).find("certificateSecret").is_none());
 }
 
 fn set(seen: &mut Seen<Vec<DynamicObject>>, field: &str, value: &str) {

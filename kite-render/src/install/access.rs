@@ -102,7 +102,7 @@ fn rule(right: &Right) -> PolicyRule {
     PolicyRule {
         api_groups: Some(vec![right.group.to_owned()]),
         resources: Some(list(&right.resources)),
-        resource_names: (!right.names.is_empty()).then(|| list(&right.names)),
+        resource_names: (!right.names.is_empty()).then(|| right.names.clone()),
         verbs: list(&right.verbs),
         non_resource_urls: None,
     }

@@ -52,7 +52,7 @@ pub use self::{
     network::Network,
     process::Process,
     profile::Profile,
-    rights::{Right, Scope},
+    rights::{NOT_THE_CONTROLLERS, Right, Scope},
     storage::Storage,
     validity::Invalid,
     workload::{Containers, Replicas, Spread},
@@ -88,6 +88,10 @@ pub struct Installation {
     /// The platform's settings. Of these, what differs from the defaults is applied;
     /// the rest is left to administrators.
     pub platform: KitePlatformSpec,
+    /// Names of Secrets in Kite's namespace that the settings may name for the web page's
+    /// certificate, beside that of the settings to begin with: the controller looks whether
+    /// they are there, and may read no others.
+    pub certificate_secrets: Vec<String>,
     /// The catalogue to begin with.
     pub images: Vec<KiteImage>,
     /// How people reach the web page.
@@ -125,6 +129,7 @@ impl Default for Installation {
             spread: Spread::default(),
             storage: None,
             platform: KitePlatformSpec::default(),
+            certificate_secrets: Vec::new(),
             images: golden_images(),
             web: Web::default(),
             terminals: false,

@@ -3,6 +3,8 @@
 //! The rules are data, so that the roles, the table in `docs/rights.md` and the tests
 //! that take one rule after the other away speak of the same.
 
+use std::collections::BTreeSet;
+
 use kite_core::names;
 
 use super::{Installation, Process};
@@ -45,7 +47,7 @@ pub struct Right {
     /// The resources, with their subresource where one is meant.
     pub resources: Vec<&'static str>,
     /// The only objects that are meant; empty for all.
-    pub names: Vec<&'static str>,
+    pub names: Vec<String>,
     /// The verbs.
     pub verbs: Vec<&'static str>,
     /// What the process needs it for.
@@ -72,9 +74,14 @@ impl Right {
 
     fn named<const N: usize>(self, names: [&'static str; N]) -> Self {
         Self {
-            names: names.to_vec(),
+            names: names.map(str::to_owned).to_vec(),
             ..self
         }
+    }
+
+    /// The same with names of which some are chosen when Kite is installed.
+    fn named_by(self, names: Vec<String>) -> Self {
+        Self { names, ..self }
     }
 
     /// With verbs more.
@@ -115,15 +122,39 @@ impl Installation {
     /// All that `process` may do in this installation.
     pub fn rights(&self, process: Process) -> Vec<Right> {
         match process {
-            Process::Controller => controller(),
+            Process::Controller => controller(self),
             Process::Gateway => [gateway(), enters_vms()].concat(),
             Process::Api if self.terminals => [api(), enters_vms()].concat(),
             Process::Api => api(),
         }
     }
+
+    /// The Secrets in Kite's namespace with a certificate for the web page, as far as it is
+    /// known when Kite is installed which one the settings name: those that the settings to
+    /// begin with and [`certificate_secrets`](Self::certificate_secrets) name, and that which
+    /// the HTTP API puts there. Never one of [`NOT_THE_CONTROLLERS`].
+    fn certificates(&self) -> BTreeSet<String> {
+        let begun = self.platform.exposure.certificate.secret_name.iter();
+        let named = begun.chain(&self.certificate_secrets).cloned();
+        let mut all: BTreeSet<_> = named.collect();
+        all.insert(names::UPLOADED_CERTIFICATE.to_owned());
+        all.retain(|name| !NOT_THE_CONTROLLERS.contains(&name.as_str()));
+        all
+    }
 }
 
-fn controller() -> Vec<Right> {
+/// Secrets in Kite's namespace that hold no certificate, and that no setting makes the
+/// controller read as one: the first administrator's token, the key of passwords, and what
+/// Kite shows sign-in providers.
+pub const NOT_THE_CONTROLLERS: [&str; 3] = [
+    names::BOOTSTRAP_SECRET,
+    names::SEAL_SECRET,
+    names::OIDC_SECRET,
+];
+
+fn controller(installation: &Installation) -> Vec<Right> {
+    let host_key = [names::GATEWAY_HOST_KEY_SECRET.to_owned()];
+    let by_name = host_key.into_iter().chain(installation.certificates());
     let mut rights = of_kites_kinds();
     rights.extend(of_users());
     rights.extend(of_machines());
@@ -138,8 +169,9 @@ fn controller() -> Vec<Right> {
             CORE,
             "secrets",
             ["get"],
-            "whether the certificate is there that the settings name, by whatever name; and the two below",
-        ),
+            "whether the certificate is there that the settings name (`--certificate-secret`); the gateway's host key",
+        )
+        .named_by(by_name.collect()),
         own(
             CORE,
             "secrets",

@@ -3,7 +3,7 @@
 use kite_core::{crd::KitePlatformSpec, names};
 
 use super::{
-    Containers, Installation, Process,
+    Containers, Installation, NOT_THE_CONTROLLERS, Process,
     process::{CONTROLLER_DRAIN, DRAIN, DRAIN_DELAY},
 };
 
@@ -73,6 +73,18 @@ impl Installation {
             ),
         ];
         each(objects, names::is_subdomain, OF_OBJECT)?;
+        for name in &self.certificate_secrets {
+            let field = "certificateSecrets";
+            each([(field, Some(&**name))], names::is_subdomain, OF_OBJECT)?;
+            if NOT_THE_CONTROLLERS.contains(&name.as_str()) {
+                return Err(Invalid::new(
+                    field,
+                    name,
+                    "Kite keeps something else there, which the controller may not read: put the \
+                     certificate into a Secret of its own",
+                ));
+            }
+        }
         self.check_options()
     }
 
@@ -261,6 +273,14 @@ mod tests {
         let mut installation = Installation::default();
         change(&mut installation);
         installation.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_secret_of_kites_own_is_no_certificate() {
+        for name in NOT_THE_CONTROLLERS.into_iter().chain(["No Name"]) {
+            let error = invalid(|it| it.certificate_secrets = vec![name.to_owned()]);
+            assert!(error.contains("certificateSecrets"), "{error}");
+        }
     }
 
     #[test]

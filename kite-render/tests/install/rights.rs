@@ -15,7 +15,7 @@ fn place(scope: Scope) -> &'static str {
     }
 }
 
-fn quoted(items: &[&str]) -> String {
+fn quoted<T: std::fmt::Display>(items: &[T]) -> String {
     let items: Vec<_> = items.iter().map(|item| format!("`{item}`")).collect();
     items.join(", ")
 }

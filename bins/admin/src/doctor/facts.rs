@@ -9,7 +9,7 @@ use k8s_openapi::{
         apps::v1::{DaemonSet, Deployment, StatefulSet},
         core::v1::{Node, Pod, Service},
         networking::v1::IngressClass,
-        rbac::v1::RoleBinding,
+        rbac::v1::{Role, RoleBinding},
         storage::v1::StorageClass,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -128,6 +128,8 @@ pub struct Facts {
     pub vms: Seen<Vec<DynamicObject>>,
     /// Bindings of the role by which the controller has Secrets, wherever they are.
     pub own_bindings: Seen<Vec<RoleBinding>>,
+    /// What the controller may do in Kite's namespace.
+    pub own_role: Seen<Role>,
     /// What names of the platform resolve to.
     pub names: BTreeMap<String, Resolved>,
     /// Whether whoever asks may do what installing takes.
@@ -183,6 +185,7 @@ impl Facts {
             stateful_sets: in_namespace(client, namespace).await,
             vms: dynamic(client, VM).await,
             own_bindings: own_bindings(client).await,
+            own_role: of(client, namespace, names::CONTROLLER_ACCOUNT).await,
             names: resolve(settings).await,
             images: all(client).await,
             platform,
@@ -219,6 +222,7 @@ impl Facts {
             stateful_sets: Seen::Absent,
             vms: Seen::Absent,
             own_bindings: Seen::Absent,
+            own_role: Seen::Absent,
             names: BTreeMap::new(),
             rights: Vec::new(),
         }

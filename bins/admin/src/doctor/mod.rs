@@ -13,6 +13,7 @@ mod nameservers;
 mod operators;
 mod pods;
 mod rights;
+mod secrets;
 mod storage;
 mod version;
 
@@ -62,6 +63,7 @@ pub fn judge(facts: &Facts, aim: &Aim) -> Report {
     findings.push(nameservers::nameservers(facts, aim));
     findings.extend(storage::storage(facts, aim));
     findings.extend(exposure::exposure(facts, aim));
+    findings.extend(secrets::certificate(facts));
     findings.extend(clients::clients(facts, aim));
     findings.push(rights::rights(facts));
     findings.push(installed::custom_resources(facts));

@@ -176,6 +176,16 @@ struct PlatformArgs {
     /// cert-manager's `ClusterIssuer` for their certificates.
     #[arg(long, env = "KITE_CLUSTER_ISSUER", value_name = "NAME", value_parser = object)]
     cluster_issuer: Option<String>,
+    /// Secret in Kite's namespace that `spec.exposure.certificate.secretName` names, or is
+    /// to name: the controller says when it is not there, and may look at no others.
+    #[arg(
+        long = "certificate-secret",
+        env = "KITE_CERTIFICATE_SECRETS",
+        value_name = "NAME",
+        value_delimiter = ',',
+        value_parser = object
+    )]
+    certificate_secrets: Vec<String>,
     /// Gateway of the Gateway API by which the web page and VMs are reached, instead of
     /// Ingresses; the certificate is that of its listener.
     #[arg(
@@ -416,6 +426,9 @@ impl StorageArgs {
 
 impl PlatformArgs {
     fn adapt(&self, installation: &mut Installation) {
+        installation
+            .certificate_secrets
+            .clone_from(&self.certificate_secrets);
         let platform = &mut installation.platform;
         let default = |name: &String| name == names::IMAGE_NAMESPACE;
         platform.image_namespace = self.image_namespace.clone().filter(|it| !default(it));

@@ -82,7 +82,7 @@ pub struct Atom {
     scope: Scope,
     group: &'static str,
     resource: &'static str,
-    name: Option<&'static str>,
+    name: Option<String>,
     verb: &'static str,
 }
 
@@ -91,7 +91,7 @@ impl Atom {
         let mut all = Vec::new();
         for resource in &right.resources {
             for verb in &right.verbs {
-                let atom = |name| Self {
+                let atom = |name: Option<String>| Self {
                     process,
                     scope: right.scope,
                     group: right.group,
@@ -102,7 +102,7 @@ impl Atom {
                 if right.names.is_empty() {
                     all.push(atom(None));
                 }
-                all.extend(right.names.iter().map(|name| atom(Some(name))));
+                all.extend(right.names.iter().cloned().map(|name| atom(Some(name))));
             }
         }
         all
@@ -132,14 +132,14 @@ impl Atom {
             && self.process == asked.process
             && self.verb == asked.verb
             && self.resource() == asked.resource
-            && self.name.is_none_or(|name| name == asked.name)
+            && self.name.as_ref().is_none_or(|name| *name == asked.name)
     }
 
     /// Who asks for it while another request is judged, which alone is written down, if so.
     pub fn is_asked_within(&self) -> Option<&'static str> {
         let is_meant = |what: &str| {
             what.split(' ')
-                .any(|it| it == self.resource || Some(it) == self.name)
+                .any(|it| it == self.resource || Some(it) == self.name.as_deref())
         };
         let mut all = WITHIN.iter();
         let found = all.find(|(process, verb, what, _)| {
@@ -152,7 +152,8 @@ impl Atom {
 impl fmt::Display for Atom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let process = self.process.name();
-        let name = self.name.map(|name| format!(" {name}")).unwrap_or_default();
+        let name = self.name.as_ref().map(|name| format!(" {name}"));
+        let name = name.unwrap_or_default();
         let (verb, scope) = (self.verb, self.scope);
         write!(f, "{process}: {verb} {}{name} ({scope:?})", self.resource())
     }

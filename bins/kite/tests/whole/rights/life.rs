@@ -357,6 +357,15 @@ fn web(platform: &Platform, boss: &str) {
     let certificate = params.self_signed(&key).unwrap();
     let body = json!({"certificate": certificate.pem(), "privateKey": key.serialize_pem()});
     platform.curl_ok(200, "PUT", path, Some(boss), Some(&body));
+    // The controller looks for it, too.
+    let generations = "jsonpath={.metadata.generation} {.status.observedGeneration}";
+    eventually("it is looked at", || {
+        let seen = platform.kubectl_ok(&["get", "kiteplatform", "default", "-o", generations]);
+        match seen.split_once(' ') {
+            Some((now, observed)) if now == observed => Ok(()),
+            _ => Err(seen),
+        }
+    });
     platform.curl_ok(204, "DELETE", path, Some(boss), None);
 
     platform.apply_ok(

@@ -25,10 +25,11 @@ use stage::Stage;
 
 use crate::support::{clients_present, unless};
 
-/// With terminals, so that every right is granted.
+/// With terminals, so that every right is granted, and a certificate that is brought.
 fn installation() -> Installation {
     let mut installation = Profile::SingleNode.installation();
     installation.terminals = true;
+    installation.certificate_secrets = vec!["brought".to_owned()];
     installation
 }
 
@@ -104,8 +105,12 @@ fn the_controller_reads_secrets_of_users_and_few_others() {
     let me = Process::Controller;
     for (namespace, name, expected) in [
         ("kite-user-ann", "web-ssh-key", 404),
-        // The settings may name it.
-        ("kite", "a-certificate", 404),
+        // The settings may name it, as was said when Kite was installed.
+        ("kite", "brought", 404),
+        ("kite", "a-certificate", 403),
+        ("kite", "kite-seal", 403),
+        ("kite", "kite-bootstrap", 403),
+        ("kite", "kite-oidc", 403),
         ("kube-system", "bootstrap-token", 403),
         ("default", "credentials", 403),
         ("kite-images", "credentials", 403),
