@@ -198,16 +198,8 @@ impl Observed {
         } else {
             look_for_disk(cluster, &vm, disk).await?
         };
-        let kubevirt = if !deleting && resize::is_under_way(instance.as_ref()) {
-            configured::kubevirt(cluster).await?
-        } else {
-            None
-        };
-        let moves = if deleting {
-            None
-        } else {
-            moving::look(&vm, instance.as_ref(), kubevirt.as_ref(), cluster).await?
-        };
+        let resize = look_at_resize(cluster, &vm, instance.as_ref());
+        let (kubevirt, moves) = unless(deleting, resize).await?;
         let activity = if object.spec.idle_timeout.is_some() && !deleting {
             activity(cluster, &vm, machine.as_ref()).await?
         } else {
@@ -442,6 +434,22 @@ async fn instance<C: Cluster>(
     } else {
         instance.await
     }
+}
+
+/// How `KubeVirt` is configured, and which moves are ordered, as far as an instance that
+/// is given more is concerned by it.
+async fn look_at_resize<C: Cluster>(
+    cluster: &C,
+    vm: &Vm<'_>,
+    instance: Option<&VirtualMachineInstance>,
+) -> Result<(Option<KubeVirt>, Option<Moves>), ClusterError> {
+    let kubevirt = if resize::is_under_way(instance) {
+        configured::kubevirt(cluster).await?
+    } else {
+        None
+    };
+    let moves = moving::look(vm, instance, kubevirt.as_ref(), cluster).await?;
+    Ok((kubevirt, moves))
 }
 
 /// The offer that the VM names, where it is to be looked at.

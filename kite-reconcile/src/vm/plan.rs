@@ -91,7 +91,8 @@ pub fn plan(
     status.restart = restart.status;
     steps.extend(restart.step);
     // A restart gives it its size, too.
-    if steps.is_empty() {
+    let restarts = seen.restart_asked || restart.again.is_some();
+    if steps.is_empty() && !restarts {
         steps.extend(moving::step(&vm, seen));
     }
     Ok(Plan {
