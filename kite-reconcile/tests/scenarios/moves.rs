@@ -16,7 +16,7 @@ use kite_core::{
 };
 use kite_fake::actors::kind::{KUBEVIRT_CR, MIGRATION, STORAGE_PROFILE};
 use kube::{
-    Api, ResourceExt as _,
+    Api, ResourceExt,
     api::{DeleteParams, DynamicObject, EvictParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
