@@ -213,10 +213,10 @@ impl Throttle {
     }
 
     /// Begins an attempt, or says how long to wait.
-    pub(crate) fn attempt(
+    pub(crate) fn attempt<'s>(
         &self,
         account: &str,
-        source: impl Into<Source<'_>>,
+        source: impl Into<Source<'s>>,
     ) -> Result<Attempt<'_>, Duration> {
         let source = source.into();
         let now = Instant::now();
@@ -270,7 +270,7 @@ impl Throttle {
     }
 
     /// Takes back one failure, where what was counted as such has ended well.
-    pub(crate) fn forgive(&self, account: &str, source: impl Into<Source<'_>>) {
+    pub(crate) fn forgive<'s>(&self, account: &str, source: impl Into<Source<'s>>) {
         let mut state = self.state.lock();
         for key in keys(account, source.into()) {
             state.uncount(&key);
