@@ -437,7 +437,7 @@ async fn a_certificate_that_the_controller_may_not_look_at_is_told_with_what_giv
         }))
         .unwrap()
     };
-    facts.own_role = Seen::Known(role(&installation).unwrap());
+    facts.own_role = Seen::Known(*role(&installation).unwrap());
     assert!(judge(&facts, &aim()).find("certificateSecret").is_none());
     for (name, expected, remedy) in [
         ("kite-certificate", State::Fit, ""),
@@ -452,7 +452,7 @@ async fn a_certificate_that_the_controller_may_not_look_at_is_told_with_what_giv
         assert!(shown.contains(remedy), "{shown}");
     }
     installation.certificate_secrets = vec!["mine".to_owned()];
-    facts.own_role = Seen::Known(role(&installation).unwrap());
+    facts.own_role = Seen::Known(*role(&installation).unwrap());
     facts.platform = Seen::Known(named("mine"));
     assert_eq!(
         state(&judge(&facts, &aim()), "certificateSecret"),
