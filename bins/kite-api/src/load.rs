@@ -18,7 +18,7 @@ pub(crate) struct LoadArgs {
     trusted_proxies: usize,
     /// Ranges of addresses behind each of which there may be many people, such as an
     /// office's: nobody waits there for what others guessed. The cluster's own, which are in
-    /// the status of the KitePlatform, are always of them.
+    /// the status of the platform, are always of them.
     #[arg(
         long,
         env = "KITE_NEVER_THROTTLE",

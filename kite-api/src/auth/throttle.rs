@@ -223,8 +223,8 @@ impl Throttle {
         let home = source.address.filter(|_| !source.is_shared).map(network);
         let mut state = self.state.lock();
         let is_familiar = home.is_some_and(|home| state.is_familiar(account, home));
-        let counted = keys(account, source);
-        let wait = counted
+        let keys = keys(account, source);
+        let wait = keys
             .iter()
             .filter(|key| key.holds(source, is_familiar))
             .filter_map(|key| {
@@ -236,7 +236,7 @@ impl Throttle {
             return Err(wait);
         }
         let place = self.place(source)?;
-        for key in &counted {
+        for key in &keys {
             let counter = state.counters.entry(key.clone()).or_insert(Counter {
                 failures: 0,
                 last: now,
@@ -251,7 +251,7 @@ impl Throttle {
             throttle: self,
             account: account.to_owned(),
             home,
-            counted,
+            counted: keys,
             _place: place,
         })
     }

@@ -192,7 +192,7 @@ mod tests {
         },
     };
 
-    fn vm(status: Value) -> KiteVirtualMachine {
+    fn vm(status: &Value) -> KiteVirtualMachine {
         let spec = json!({
             "cpu": 2, "memory": "2Gi", "disk": "10Gi", "image": "debian-12", "sshId": "web",
         });
@@ -210,14 +210,14 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_counts_as_absent_and_is_noted() {
-        let whole = vm(sound());
+        let whole = vm(&sound());
         assert_eq!(whole.unreadable(), None);
         assert_eq!(whole.status.as_ref().unwrap().unreadable, None);
 
         let mut later = sound();
         later["phase"] = json!("Hibernating");
         later["conditions"] = json!({"Ready": true});
-        let odd = vm(later);
+        let odd = vm(&later);
         assert_eq!(odd.unreadable(), None, "nothing is lost by that");
         let status = odd.status.clone().unwrap();
         assert_eq!((status.phase, status.conditions.len()), (None, 0));
@@ -249,7 +249,7 @@ mod tests {
             let mut odd = sound();
             odd[field] = value.clone();
             odd["nodeName"] = json!(5);
-            let vm = vm(odd);
+            let vm = vm(&odd);
             let why = vm.unreadable().unwrap();
             assert!(why.contains(&format!("status.{field}: ")), "{field}: {why}");
             assert!(!why.contains("nodeName"), "{why}");
@@ -271,14 +271,14 @@ mod tests {
     #[test]
     fn a_vm_whose_status_is_no_object_is_not_a_new_one() {
         for status in [json!("what"), json!([]), json!(7)] {
-            let odd = vm(status.clone());
+            let odd = vm(&status);
             let why = odd.unreadable().unwrap();
             assert!(why.contains("status: "), "{status}: {why}");
             assert!(!odd.has_known_charge());
             let written = serde_json::to_value(odd.status.unwrap()).unwrap();
-            assert!(vm(written).unreadable().is_some(), "once written, too");
+            assert!(vm(&written).unreadable().is_some(), "once written, too");
         }
-        assert_eq!(vm(Value::Null).status, None);
+        assert_eq!(vm(&Value::Null).status, None);
     }
 
     #[test]
@@ -286,42 +286,46 @@ mod tests {
         let with = |field: &str| {
             let mut odd = sound();
             odd[field] = json!("what");
-            vm(odd).has_known_charge()
+            vm(&odd).has_known_charge()
         };
         assert!(with("phase") && with("restart") && with("disk"));
         assert!(!with("granted") && !with("asking"));
         let mut odd = sound();
         odd["disk"] = json!("what");
         odd.as_object_mut().unwrap().remove("granted");
-        assert!(!vm(odd).has_known_charge(), "it may be charged by its spec");
+        assert!(
+            !vm(&odd).has_known_charge(),
+            "it may be charged by its spec"
+        );
     }
 
     #[test]
     fn other_kinds_are_there_whatever_their_status_is() {
-        fn object(spec: Value, status: Value) -> Value {
+        fn object(spec: &Value, status: &Value) -> Value {
             json!({"metadata": {"name": "it"}, "spec": spec, "status": status})
         }
         let spec = json!({"username": "ann"});
         for status in [json!("what"), json!([]), json!({"phase": "Asleep"})] {
-            let user: KiteUser = serde_json::from_value(object(spec.clone(), status)).unwrap();
+            let user: KiteUser = serde_json::from_value(object(&spec, &status)).unwrap();
             assert_eq!(user.spec.unreadable, None);
             assert!(user.status.unwrap().unreadable.is_some());
         }
         let status = json!({"url": 7, "gatewayPort": 22});
-        let platform: KitePlatform = serde_json::from_value(object(json!({}), status)).unwrap();
+        let platform: KitePlatform = serde_json::from_value(object(&json!({}), &status)).unwrap();
         let status = platform.status.unwrap();
         assert_eq!((status.url, status.gateway_port), (None, Some(22)));
 
         let spec = json!({"source": {}, "minDisk": "1Gi"});
-        let read =
-            |status| -> KiteImage { serde_json::from_value(object(spec.clone(), status)).unwrap() };
+        let read = |status: Value| -> KiteImage {
+            serde_json::from_value(object(&spec, &status)).unwrap()
+        };
         assert_eq!(read(json!({"phase": "Cold"})).unreadable(), None);
         let lost = read(json!({"phase": "Ready", "namespace": {"name": "kite-images"}}));
         assert!(lost.unreadable().unwrap().contains("status.namespace"));
 
         let spec = json!({"cpu": 1, "memory": "1Gi", "disk": "4Gi", "image": "debian-12"});
-        let read = |status| -> KiteVirtualMachineOffer {
-            serde_json::from_value(object(spec.clone(), status)).unwrap()
+        let read = |status: Value| -> KiteVirtualMachineOffer {
+            serde_json::from_value(object(&spec, &status)).unwrap()
         };
         assert_eq!(read(json!({"phase": "Lent"})).unreadable(), None);
         let lost = read(json!({"claimedBy": "ann"}));

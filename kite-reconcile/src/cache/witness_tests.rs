@@ -14,8 +14,8 @@ use super::{
 };
 
 /// For whose sake things go.
-fn web() -> Option<Arc<str>> {
-    Some(Arc::from("uid-of-web"))
+fn web() -> Arc<str> {
+    Arc::from("uid-of-web")
 }
 
 /// A cluster with this object, of which the cache has heard.
@@ -28,12 +28,12 @@ async fn with(object: &ConfigMap) -> (Lagging, ConfigMap) {
 
 async fn sees_off(it: &Lagging, object: &ConfigMap) -> Result<(), ClusterError> {
     let background = PropagationPolicy::Background;
-    seeing_off(web(), it.cached.remove(object, background)).await
+    seeing_off(Some(web()), it.cached.remove(object, background)).await
 }
 
 /// What the last look at the object finds, and by how many requests.
 async fn found(it: &Lagging, name: &str) -> (Option<String>, usize) {
-    it.requests(last_look(web(), it.seen(name))).await
+    it.requests(last_look(Some(web()), it.seen(name))).await
 }
 
 /// Somebody else has the object deleted.
@@ -149,12 +149,12 @@ async fn what_was_not_told_to_go_by_the_leader_is_asked_for() {
 #[tokio::test(start_paused = true)]
 async fn what_is_not_made_any_more_is_asked_for_once() {
     let mut it = Lagging::filled();
-    let look = async |it: &Lagging| it.requests(final_look(web(), it.seen("a"))).await;
+    let look = async |it: &Lagging| it.requests(final_look(Some(web()), it.seen("a"))).await;
     assert_eq!(look(&it).await, (None, 1));
     assert_eq!(look(&it).await, (None, 0));
     assert_eq!(found(&it, "a").await, (None, 0));
     // Where somebody may still make it, that is forgotten.
-    let look_anew = final_look(web(), restless(it.seen("a")));
+    let look_anew = final_look(Some(web()), restless(it.seen("a")));
     assert_eq!(it.requests(look_anew).await, (None, 1));
     assert_eq!(look(&it).await, (None, 1));
     assert_eq!(it.requests(restless(it.seen("a"))).await, (None, 0));

@@ -73,11 +73,11 @@ fn ordered(instance: &VirtualMachineInstance, phase: &str) -> VirtualMachineInst
     order
 }
 
-fn with(own: VirtualMachineInstanceMigration) -> Option<Moves> {
-    Some(Moves {
+fn with(own: VirtualMachineInstanceMigration) -> Moves {
+    Moves {
         own: Some(own),
         ..Moves::default()
-    })
+    }
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn what_nobody_else_moves_is_moved_once() {
     };
     assert_eq!(order.spec.vmi_name, "web");
     for phase in ["", "Pending", "Running"] {
-        seen.moves = with(ordered(&movable(), phase));
+        seen.moves = Some(with(ordered(&movable(), phase)));
         assert_eq!(planned(&seen), None, "{phase}");
         assert_eq!(next(&seen), None, "{phase}");
     }
@@ -133,7 +133,7 @@ fn it_is_moved_only_where_that_is_left_to_kite_and_can_be() {
         }),
         ..seen(1, movable())
     };
-    let all = [
+    let all = vec![
         by_kubevirt,
         unknown,
         unseen,
@@ -171,22 +171,22 @@ fn an_order_goes_when_its_work_is_done_and_is_given_again_after_a_pause() {
     status.conditions.remove(0);
     for phase in ["Succeeded", "Failed"] {
         let order = ordered(&movable(), phase);
-        done.moves = with(order.clone());
+        done.moves = Some(with(order.clone()));
         let gone = Step::Delete(order.clone().into(), PropagationPolicy::Background);
         assert_eq!(planned(&done), Some(gone.clone()), "{phase}");
         assert_eq!(next(&done), None);
         // While the instance waits still: not at once.
         let mut early = seen(299, movable());
-        early.moves = with(order.clone());
+        early.moves = Some(with(order.clone()));
         assert_eq!(planned(&early), None, "{phase}");
         let again = early.now + Duration::from_secs(1);
         assert_eq!(next(&early), Some(again));
         let mut late = seen(300, movable());
-        late.moves = with(order);
+        late.moves = Some(with(order));
         assert_eq!(planned(&late), Some(gone), "{phase}");
     }
     // What is under way is not broken off.
-    done.moves = with(ordered(&movable(), "Running"));
+    done.moves = Some(with(ordered(&movable(), "Running")));
     assert_eq!(planned(&done), None);
 }
 
@@ -200,7 +200,7 @@ fn what_goes_already_and_what_is_somebody_elses_is_left_alone() {
     let mut theirs = order;
     (theirs.metadata.owner_references, theirs.metadata.labels) = (None, None);
     for own in [leaving, theirs] {
-        seen.moves = with(own);
+        seen.moves = Some(with(own));
         assert_eq!(planned(&seen), None);
     }
 }
