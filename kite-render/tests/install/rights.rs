@@ -176,15 +176,12 @@ fn secrets_are_read_by_name_or_in_users_namespaces() {
     let of_controller = plain.remove("ClusterRole kite-controller-users").unwrap();
     let all = ["get", "list", "watch", "create", "patch", "delete"];
     assert_eq!(of_controller, all);
-    // A certificate has the name that the settings give it.
-    let of_controller = plain.remove("Role kite-controller").unwrap();
-    assert_eq!(of_controller, ["get"]);
     let of_gateway = plain.remove("ClusterRole kite-gateway-users").unwrap();
     assert_eq!(of_gateway, ["get"]);
     assert_eq!(plain, BTreeMap::new());
     let everything = readers(&everything());
     assert_eq!(everything["ClusterRole kite-api-users"], ["get"]);
-    assert_eq!(everything.len(), 4, "{everything:?}");
+    assert_eq!(everything.len(), 3, "{everything:?}");
 }
 
 /// What only the controller binds is bound to nobody everywhere.
