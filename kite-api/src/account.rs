@@ -286,7 +286,9 @@ async fn change_password(
     tracing::info!(user = caller.name(), "changed the own password");
     // They are over by now; this clears them away.
     end_sessions_but(&state, &edited, None).await?;
-    let keys = key_dates::keys_since_password(user);
+    // Now, as no other session adds to it any more.
+    let since = key_dates::told_up_to(user);
+    let keys = key_dates::keys_since(&edited, since);
     let answer = greet(&state, &edited, &client, cookie).await?;
     Ok(answer.map(|signed_in: SignedIn| signed_in.with_keys(keys)))
 }

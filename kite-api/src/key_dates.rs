@@ -18,6 +18,9 @@ const KEY: &str = "hy3ons.github.io/key-since-";
 const HASH: usize = 40;
 /// The annotation that tells since when the password is what it is.
 const PASSWORD: &str = "hy3ons.github.io/password-since";
+/// The annotation of an account whose password somebody else has set: since when it had
+/// the one that its owner had set last.
+const OWN: &str = "hy3ons.github.io/own-password-since";
 
 /// A public key of an account.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -71,9 +74,21 @@ pub(crate) fn note_key(key: &str, now: Timestamp) -> (String, Value) {
     (name_of(key), json!(now.to_string()))
 }
 
-/// What is noted when an account gets a password now.
+/// What is noted when the owner of an account gives it a password now.
 pub(crate) fn note_password() -> Map<String, Value> {
-    password_at(Timestamp::now())
+    let mut notes = password_at(Timestamp::now());
+    notes.insert(OWN.to_owned(), Value::Null);
+    notes
+}
+
+/// What is noted when somebody else gives `user` a password now. The owner is still to be
+/// told what came before that: nobody else knows what is theirs.
+pub(crate) fn note_password_by_others(user: &KiteUser) -> Map<String, Value> {
+    let mut notes = password_at(Timestamp::now());
+    if let Some(since) = told_up_to(user) {
+        notes.insert(OWN.to_owned(), json!(since.to_string()));
+    }
+    notes
 }
 
 fn password_at(now: Timestamp) -> Map<String, Value> {
@@ -108,16 +123,19 @@ pub(crate) fn password_since(user: &KiteUser) -> Option<Timestamp> {
     time_in(user.annotations(), PASSWORD)
 }
 
-/// The keys that came after the password that `user` has, and those of which nobody knows
-/// when they came.
-pub(crate) fn keys_since_password(user: &KiteUser) -> Vec<KeyView> {
-    let since = password_since(user).or_else(|| Some(user.creation_timestamp()?.0));
-    let since = since.map(|since| since.to_string());
+/// What came after this the owner of `user` is told of when they set another password: it
+/// is when they set one last, or the account was made.
+pub(crate) fn told_up_to(user: &KiteUser) -> Option<Timestamp> {
+    let set = time_in(user.annotations(), OWN).or_else(|| password_since(user));
+    set.or_else(|| Some(user.creation_timestamp()?.0))
+}
+
+/// The keys of `user` that came after `since`, and those of which nobody knows when they
+/// came.
+pub(crate) fn keys_since(user: &KiteUser, since: Option<Timestamp>) -> Vec<KeyView> {
     let mut keys = keys_of(user);
-    keys.retain(|key| match (&key.added_at, &since) {
-        (Some(added), Some(since)) => {
-            added.parse::<Timestamp>().ok() > since.parse::<Timestamp>().ok()
-        }
+    keys.retain(|key| match (&key.added_at, since) {
+        (Some(added), Some(since)) => added.parse::<Timestamp>().ok() > Some(since),
         (None, _) | (_, None) => true,
     });
     keys
@@ -176,7 +194,7 @@ mod tests {
         set(&mut ann, PASSWORD.to_owned(), "2026-05-01T00:00:00Z");
         set(&mut ann, name_of(A), "2026-04-01T00:00:00Z");
         let since = |ann: &KiteUser| {
-            let keys = keys_since_password(ann).into_iter();
+            let keys = keys_since(ann, told_up_to(ann)).into_iter();
             keys.map(|key| key.public_key).collect::<Vec<_>>()
         };
         assert_eq!(since(&ann), [B]);
@@ -184,5 +202,33 @@ mod tests {
         assert_eq!(since(&ann), [B]);
         set(&mut ann, name_of(B), "2026-03-01T00:00:00Z");
         assert!(since(&ann).is_empty());
+    }
+
+    #[test]
+    fn what_came_before_a_password_of_others_is_still_to_be_told() {
+        let write = |ann: &mut KiteUser, notes: Map<String, Value>| {
+            for (name, value) in notes {
+                match value.as_str() {
+                    Some(text) => ann.annotations_mut().insert(name, text.to_owned()),
+                    None => ann.annotations_mut().remove(&name),
+                };
+            }
+        };
+        let mut ann = user(&[A]);
+        let start = "2020-05-01T00:00:00Z";
+        let annotations = ann.annotations_mut();
+        annotations.insert(PASSWORD.to_owned(), start.to_owned());
+        annotations.insert(name_of(A), "2020-06-01T00:00:00Z".to_owned());
+        // However often they do so.
+        for _ in 0..2 {
+            let notes = note_password_by_others(&ann);
+            write(&mut ann, notes);
+            assert_eq!(told_up_to(&ann).unwrap().to_string(), start);
+            assert_ne!(password_since(&ann), told_up_to(&ann));
+            assert_eq!(keys_since(&ann, told_up_to(&ann)).len(), 1);
+        }
+        write(&mut ann, note_password());
+        assert_eq!(password_since(&ann), told_up_to(&ann));
+        assert!(keys_since(&ann, told_up_to(&ann)).is_empty());
     }
 }

@@ -364,7 +364,7 @@ async fn patch(
         notes.append(&mut key_dates::note_keys(Some(&user), &texts(keys)));
     }
     if password.is_some() {
-        notes.append(&mut key_dates::note_password());
+        notes.append(&mut key_dates::note_password_by_others(&user));
     }
     if spec.contains_key("email") {
         // Whoever manages accounts answers for it.

@@ -182,7 +182,7 @@ pub(super) fn found(user: &KiteUser, now: Timestamp) -> Map<String, Value> {
                 notes.extend(keys.map(|key| key_dates::note_key(key, now)));
             }
             Concern::Password if !news.is_empty() => {
-                notes.append(&mut key_dates::note_password());
+                notes.append(&mut key_dates::note_password_by_others(user));
             }
             Concern::Password | Concern::Identities | Concern::Quota => {}
         }
