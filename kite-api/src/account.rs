@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
+    access_dates::access_since,
     auth::{
         COOKIE_MEANING, Caller, Client, EMAIL_UNVERIFIED, PASSWORD, PasswordOwner, SignedIn,
         StoredPassword, belongs_to, end_session, end_sessions_but, greet, is_long, is_open,
@@ -289,8 +290,9 @@ async fn change_password(
     // Now, as no other session adds to it any more.
     let since = key_dates::told_up_to(user);
     let keys = key_dates::keys_since(&edited, since);
+    let vms = access_since(&state, &edited, since).await;
     let answer = greet(&state, &edited, &client, cookie).await?;
-    Ok(answer.map(|signed_in: SignedIn| signed_in.with_keys(keys)))
+    Ok(answer.map(|signed_in: SignedIn| signed_in.with_news(keys, vms)))
 }
 
 /// A session as its owner sees it: its name is no secret, its token is.

@@ -51,6 +51,7 @@
 //! how to get it. The environment variable `KITE_UI` makes it an error (`required`) or
 //! leaves it out (`off`).
 
+mod access_dates;
 mod account;
 pub mod audit;
 mod auth;

@@ -40,7 +40,7 @@ pub(crate) use self::{
 };
 use self::{
     expiry::{is_seen, is_told, of_vm},
-    store::{Record, Seen, applied, id_of, more, stored},
+    store::{Annotations, Record, Seen, applied, id_of, more, stored},
     told::{found, found_of_vm},
 };
 use crate::{
@@ -212,11 +212,16 @@ async fn see(
 }
 
 /// The VMs of `user` that are not being deleted.
-fn vms_of(state: &ApiState, user: &KiteUser) -> Vec<Arc<KiteVirtualMachine>> {
+pub(crate) fn vms_of(state: &ApiState, user: &KiteUser) -> Vec<Arc<KiteVirtualMachine>> {
     let namespace = names::user_namespace(&user.name_any());
     let is_there = |vm: &KiteVirtualMachine| vm.metadata.deletion_timestamp.is_none();
     let vms = state.caches().vms.list_shown(Some(&namespace), is_there);
     vms.into_iter().map(|(vm, _)| vm).collect()
+}
+
+/// The annotations of `vm` once what others wrote of it is written down.
+pub(crate) fn noted_of_vm(vm: &KiteVirtualMachine, now: Timestamp) -> Annotations {
+    applied(vm.annotations(), &found_of_vm(vm, now))
 }
 
 /// What `user` has not seen by `now`. What others wrote is found here, too, and written
@@ -229,7 +234,7 @@ fn unseen(state: &ApiState, user: &KiteUser, now: Timestamp) -> Notices {
     notices.retain(|(_, record)| is_told(record, &vms, now));
     let mut beyond = more(&there);
     for vm in &vms {
-        let there = applied(vm.annotations(), &found_of_vm(vm, now));
+        let there = noted_of_vm(vm, now);
         notices.append(&mut stored(&there));
         beyond = beyond.saturating_add(more(&there));
         notices.extend(of_vm(vm, now).filter(|(id, _)| !is_seen(vm, id)));

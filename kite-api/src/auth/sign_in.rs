@@ -22,6 +22,7 @@ use super::{
     throttle::Source,
 };
 use crate::{
+    access_dates::AccessView,
     audit::note,
     key_dates::KeyView,
     problem::{Problem, ProblemKind},
@@ -46,12 +47,18 @@ pub(crate) struct SignedIn {
     /// of which nobody knows when. Whoever had that password may have put them there.
     #[serde(skip_serializing_if = "Option::is_none")]
     keys_since_password: Option<Vec<KeyView>>,
+    /// After a new password: the account's VMs that have keys or a password of their own
+    /// since the one before, also those that were made since, and those of which nobody
+    /// knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vm_access_since_password: Option<Vec<AccessView>>,
 }
 
 impl SignedIn {
-    /// Tells of keys that came since the password before.
-    pub(crate) fn with_keys(mut self, keys: Vec<KeyView>) -> Self {
+    /// Tells of keys, and of access to VMs, that came since the password before.
+    pub(crate) fn with_news(mut self, keys: Vec<KeyView>, vms: Vec<AccessView>) -> Self {
         self.keys_since_password = Some(keys);
+        self.vm_access_since_password = Some(vms);
         self
     }
 }
@@ -277,6 +284,7 @@ pub(crate) async fn greet<const STATUS: u16>(
         expires_at: session.expires_at.to_string(),
         user: UserView::of(user),
         keys_since_password: None,
+        vm_access_since_password: None,
     };
     Ok(Answer::new(body).cookies(cookies))
 }

@@ -18,7 +18,7 @@ use super::{
     NoticeKind,
     store::{Record, id_of, put},
 };
-use crate::key_dates;
+use crate::{access_dates, key_dates};
 
 /// The annotation of a VM that tells with what one may log in.
 const ACCESS: &str = "hy3ons.github.io/told-access";
@@ -227,7 +227,7 @@ fn marks_of_vm(spec: &KiteVirtualMachineSpec) -> Vec<Mark> {
         .collect()
 }
 
-/// Tells of who may log in to `vm` by `after`.
+/// Tells of who may log in to `vm` by `after`, and notes when that came.
 fn compare_vm(
     vm: &KiteVirtualMachine,
     after: &KiteVirtualMachineSpec,
@@ -243,6 +243,11 @@ fn compare_vm(
         let record = Record::new(NoticeKind::VmAccess, &vm.name_any(), now);
         let id = id_of(NoticeKind::VmAccess, &of);
         put(vm.annotations(), &mut notes, &id, &record);
+    }
+    let is_dated = access_dates::date_in(vm.annotations()).is_some();
+    if !news.is_empty() || (!is_dated && !marks.is_empty()) {
+        let (since, at) = access_dates::note_access(now);
+        notes.insert(since, json!(at));
     }
     let is_written = vm.annotations().contains_key(ACCESS);
     if !(is_written && news.is_empty() && marks.len() == before.len()) {
@@ -277,8 +282,12 @@ pub(super) fn note_access(
 
 /// Notes with what one may log in to a VM that is about to be made, which is no news.
 pub(crate) fn note_new_vm(vm: &mut KiteVirtualMachine) {
-    let marks = joined(&marks_of_vm(&vm.spec));
-    vm.annotations_mut().insert(ACCESS.to_owned(), marks);
+    let marks = marks_of_vm(&vm.spec);
+    let annotations = vm.annotations_mut();
+    if !marks.is_empty() {
+        annotations.extend([access_dates::note_access(Timestamp::now())]);
+    }
+    annotations.insert(ACCESS.to_owned(), joined(&marks));
 }
 
 /// A spec once `edit`, a merge patch, was written.

@@ -143,6 +143,26 @@ fn a_vm_tells_who_may_log_in() {
 }
 
 #[test]
+fn a_vm_is_dated_when_what_opens_it_comes_and_not_when_it_goes() {
+    let (memory, disk) = ("1Gi".parse().unwrap(), "4Gi".parse().unwrap());
+    let spec = KiteVirtualMachineSpec::new(1, memory, disk, "debian-12", "web");
+    let mut vm = KiteVirtualMachine::new("web", spec);
+    let mut found_at = |keys: &[&str], at: i64| {
+        let at = Timestamp::from_second(at).unwrap();
+        vm.spec.ssh_public_keys = keys.iter().map(|key| (*key).to_owned()).collect();
+        *vm.annotations_mut() = applied(vm.annotations(), &found_of_vm(&vm, at));
+        let since = access_dates::date_in(vm.annotations());
+        since.map(Timestamp::as_second)
+    };
+    assert_eq!(found_at(&[], 1), None);
+    assert_eq!(found_at(&[A], 2), Some(2));
+    assert_eq!(found_at(&[A, B], 3), Some(3));
+    // Fewer keys, or the same one by another name.
+    assert_eq!(found_at(&["ssh-ed25519 AAAA x"], 4), Some(3));
+    assert_eq!(found_at(&[A, B], 5), Some(5));
+}
+
+#[test]
 fn a_vm_that_cannot_be_read_is_not_forgotten_who_may_log_in() {
     let (memory, disk) = ("1Gi".parse().unwrap(), "4Gi".parse().unwrap());
     let mut spec = KiteVirtualMachineSpec::new(1, memory, disk, "debian-12", "web");

@@ -37,6 +37,7 @@ mod sessions;
 mod settings;
 mod shared_address;
 mod sign_in;
+mod since_password;
 mod tokens;
 mod totp;
 mod unread_settings;

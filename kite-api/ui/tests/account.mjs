@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
-import { KITE_API, PASSWORD, accessible, api, button, confirm, fill, heading, marked, says, scene, tokenOf } from "./world.mjs";
+import { KITE_API, PASSWORD, SIZE, accessible, api, button, confirm, fill, heading, marked, says, scene, tokenOf } from "./world.mjs";
 
 const KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPiqyTxtME/fP/AjvyYbmGxAINhZ4sLF0vR2kkzvYbEg bob";
 
@@ -172,6 +172,29 @@ const another_password_ends_access_tokens_unless_they_are_kept = () =>
     await button(page, "Delete the token known-to-others").waitFor({ state: "detached" });
   });
 
+const vms_that_were_opened_since_the_password_before_are_shown = async () => {
+  await api("POST", "/vms", await tokenOf("bob"), { name: "opened", ...SIZE, sshPassword: PASSWORD });
+  await scene({ user: "bob" }, async (page) => {
+    await page.goto("/account");
+    const change = async (before, after) => {
+      await fill(page, "Current password", before);
+      await fill(page, "New password", after);
+      await button(page, "Change password").click();
+    };
+    await change(PASSWORD, `${PASSWORD} four`);
+    const remark = page.getByRole("status").filter({ hasText: "These VMs got keys or a password of their own" });
+    const vm = remark.getByRole("link", { name: "opened" });
+    await vm.waitFor();
+    // The others are named nowhere else.
+    assert.equal(await vm.getAttribute("target"), "_blank");
+    assert.match(await vm.getAttribute("href"), /\/vms\/opened\?tab=settings/);
+    await accessible(page, "VMs that were opened since the password before");
+    await change(`${PASSWORD} four`, PASSWORD);
+    await vm.waitFor({ state: "detached" });
+  });
+  await api("DELETE", "/vms/opened", await tokenOf("bob"));
+};
+
 const an_administrator_helps_who_has_lost_what_they_sign_in_with = async () => {
   const bob = await tokenOf("bob");
   const { secret } = await api("POST", "/me/totp", bob, { password: PASSWORD });
@@ -277,6 +300,7 @@ export default {
   a_second_factor_is_set_up_asked_for_and_taken_away,
   an_access_token_does_what_it_may_until_it_is_deleted,
   another_password_ends_access_tokens_unless_they_are_kept,
+  vms_that_were_opened_since_the_password_before_are_shown,
   an_administrator_helps_who_has_lost_what_they_sign_in_with,
   an_administrator_signs_everybody_out,
   what_another_edited_meanwhile_is_not_overwritten,

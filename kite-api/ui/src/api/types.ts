@@ -19,6 +19,7 @@ export type ConsoleKind = Schemas["ConsoleKind"];
 export type SignUp = Schemas["SignUp"];
 export type SecondFactorOf = Schemas["SecondFactorOf"];
 export type SshKey = Present<Schemas["SshKey"]>;
+export type VmAccess = Present<Schemas["VmAccess"]>;
 export type NoticeItem = Present<Schemas["Notice"]>;
 export type Condition = Present<Schemas["io.k8s.apimachinery.pkg.apis.meta.v1.Condition"]>;
 export type Quota = Present<Schemas["Quota"]>;

@@ -543,6 +543,8 @@ export const en = {
   "account.keyUndated": "nobody knows since when",
   "account.removeKey": "Take off",
   "account.removeKeyOf": "Take off the key {name}",
+  "account.vmsSince": "These VMs got keys or a password of their own since the password before, or nobody knows when. Look whether they are yours.",
+  "account.vmsSinceLabel": "VMs with keys or a password since the password before",
   "account.keyRemoved": "The key does not open your VMs any more.",
   "sessions.title": "Sessions",
   "sessions.lead": "End those that you do not know.",

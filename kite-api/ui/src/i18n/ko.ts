@@ -544,6 +544,8 @@ export const ko: Words = {
   "account.keyUndated": "언제 추가되었는지 알 수 없음",
   "account.removeKey": "빼기",
   "account.removeKeyOf": "{name} 키 빼기",
+  "account.vmsSince": "이전 비밀번호를 쓰는 동안 전용 키나 비밀번호가 설정되었거나 언제 설정되었는지 알 수 없는 VM입니다. 내가 설정한 것인지 확인하세요.",
+  "account.vmsSinceLabel": "이전 비밀번호를 쓰는 동안 접속 방법이 바뀐 VM",
   "account.keyRemoved": "이제 그 키로는 VM에 접속할 수 없습니다.",
   "sessions.title": "세션",
   "sessions.lead": "모르는 세션은 끝내세요.",

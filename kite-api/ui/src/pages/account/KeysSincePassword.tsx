@@ -1,12 +1,14 @@
 import type { ReactNode } from "react";
+import { Link } from "react-router";
 import * as calls from "../../api/calls";
 import { keys, queries, useAccount } from "../../api/queries";
-import type { SshKey } from "../../api/types";
+import type { SshKey, VmAccess } from "../../api/types";
 import { ActionButton } from "../../components/ActionButton";
 import { Notice } from "../../components/Notice";
 import { When } from "../../components/When";
 import { useT } from "../../i18n";
 import { keyName } from "../../lib/ssh-key";
+import { settingPath } from "../../lib/vm";
 
 /** After a new password: keys that whoever had the one before may have put there. */
 export function KeysSincePassword({ of, onClose }: { of: readonly SshKey[]; onClose: () => void }) {
@@ -34,6 +36,31 @@ export function KeysSincePassword({ of, onClose }: { of: readonly SshKey[]; onCl
               {t("account.removeKey")}
             </ActionButton>
           </KeyRow>
+        ))}
+      </ul>
+    </Notice>
+  );
+}
+
+/** After a new password: VMs that whoever had the one before may have opened. Each is looked
+ * at in a tab of its own: nobody tells of the others again. */
+export function VmsSincePassword({ of, onClose }: { of: readonly VmAccess[]; onClose: () => void }) {
+  const t = useT();
+  const { name: owner } = useAccount();
+  if (of.length === 0) return null;
+  return (
+    <Notice tone="warn" onClose={onClose}>
+      <p>{t("account.vmsSince")}</p>
+      <ul className="rows" aria-label={t("account.vmsSinceLabel")}>
+        {of.map(({ name, changedAt }) => (
+          <li key={name}>
+            <div>
+              <Link to={settingPath({ name, owner }, owner, "sshPublicKeys")} target="_blank">
+                {name}
+              </Link>
+              <small>{changedAt === undefined ? t("account.keyUndated") : <When time={changedAt} is="past" />}</small>
+            </div>
+          </li>
         ))}
       </ul>
     </Notice>

@@ -1,14 +1,14 @@
 import { useState } from "react";
 import * as calls from "../../api/calls";
 import { keys, queries, useAccount } from "../../api/queries";
-import type { SshKey } from "../../api/types";
+import type { SshKey, VmAccess } from "../../api/types";
 import { Form } from "../../components/Form";
 import { Section } from "../../components/Page";
 import { PasswordField } from "../../components/PasswordField";
 import { Switch } from "../../components/Switch";
 import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
-import { KeysSincePassword } from "./KeysSincePassword";
+import { KeysSincePassword, VmsSincePassword } from "./KeysSincePassword";
 
 /** Another password; it ends all other sessions. */
 export function PasswordSection() {
@@ -18,15 +18,17 @@ export function PasswordSection() {
   // Another form for every password, with empty fields.
   const [round, setRound] = useState(0);
   const [since, setSince] = useState<readonly SshKey[]>([]);
+  const [vms, setVms] = useState<readonly VmAccess[]>([]);
   const send = async (data: FormData) => {
     const keepTokens = data.has("keepTokens");
-    const { keysSincePassword } = await calls.changePassword({
+    const { keysSincePassword, vmAccessSincePassword } = await calls.changePassword({
       ...(hasPassword ? { currentPassword: String(data.get("currentPassword") ?? "") } : {}),
       newPassword: String(data.get("newPassword") ?? ""),
       ...(keepTokens ? { keepTokens } : {}),
     });
     setRound(round + 1);
     setSince(keysSincePassword ?? []);
+    setVms(vmAccessSincePassword ?? []);
     toast(t(keepTokens ? "account.passwordDoneKept" : "account.passwordDone"));
     await Promise.all([keys.sessions, keys.tokens, keys.me].map((queryKey) => queries.invalidateQueries({ queryKey })));
   };
@@ -47,6 +49,7 @@ export function PasswordSection() {
         </Switch>
       </Form>
       <KeysSincePassword of={since} onClose={() => setSince([])} />
+      <VmsSincePassword of={vms} onClose={() => setVms([])} />
     </Section>
   );
 }
