@@ -83,6 +83,7 @@ mod settings;
 mod state;
 mod tokens;
 mod totp;
+mod unchanged;
 mod users;
 mod vms;
 mod web;

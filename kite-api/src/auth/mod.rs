@@ -39,7 +39,6 @@ mod sweep;
 mod take_in;
 mod throttle;
 mod token;
-mod unchanged;
 
 pub(crate) use self::{
     alike::Replicas,

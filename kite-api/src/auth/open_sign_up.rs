@@ -4,11 +4,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kite_core::{
-    cluster::{Cluster as _, ClusterError, FieldManager, ObjectKey},
-    crd::KiteUser,
-    names,
-};
+use kite_core::{crd::KiteUser, names};
 use kube::ResourceExt as _;
 use serde_json::json;
 use tokio::sync::MutexGuard;
@@ -16,6 +12,7 @@ use tokio::sync::MutexGuard;
 use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
+    unchanged::patch_unchanged,
 };
 
 /// Annotation of an account that somebody made without an invite.
@@ -90,26 +87,18 @@ pub(super) async fn free_unverified(state: &ApiState, email: &str) -> Result<boo
         return Ok(false);
     };
     let patch = json!({
-        // It may have been verified, or be another one, by now.
-        "metadata": {
-            "uid": holder.uid(),
-            "resourceVersion": holder.resource_version(),
-            "annotations": { EMAIL_UNVERIFIED: null },
-        },
+        "metadata": { "annotations": { EMAIL_UNVERIFIED: null } },
         "spec": { "email": null },
     });
-    let key = ObjectKey::of(holder.as_ref());
-    match state.cluster().edit(FieldManager::API, &key, &patch).await {
-        Ok(edited) => {
-            let edited: KiteUser = edited;
-            state.caches().users.caught_up_with(&edited).await;
-            tracing::warn!(
-                user = edited.name_any(),
-                "lost an email address that it had not verified to who has verified it"
-            );
-            Ok(true)
-        }
-        Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+    // It may have been verified, or be another one, by now.
+    let edited = patch_unchanged(state.cluster(), holder.as_ref(), patch).await?;
+    let Some(edited) = edited else {
+        return Ok(false);
+    };
+    state.caches().users.caught_up_with(&edited).await;
+    tracing::warn!(
+        user = edited.name_any(),
+        "lost an email address that it had not verified to who has verified it"
+    );
+    Ok(true)
 }

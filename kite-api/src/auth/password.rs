@@ -14,10 +14,11 @@ use kite_core::{
 use kube::{ResourceExt as _, api::PropagationPolicy};
 use serde_json::{Map, Value, json};
 
-use super::{alike::has_older, seal::Seal, unchanged::edit_unchanged};
+use super::{alike::has_older, seal::Seal};
 use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
+    unchanged::patch_unchanged,
 };
 
 /// The hash of the password that signs `user` in; nothing if none does. Nobody is looked
@@ -173,8 +174,9 @@ impl StoredPassword {
             }
             // Sealed anew in any case: no key may open it any more, and a sweep that is
             // about to remove it sees that it is needed.
-            let spec = json!({ "sealedHash": password.spec.sealed_hash });
-            if edit_unchanged(state, &there, &spec).await?.is_some() {
+            let patch = json!({ "spec": { "sealedHash": password.spec.sealed_hash } });
+            let written = patch_unchanged(state.cluster(), &there, patch).await?;
+            if written.is_some() {
                 return Ok(Self::sealed_only(there));
             }
             break;

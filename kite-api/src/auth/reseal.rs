@@ -21,12 +21,12 @@ use serde_json::json;
 use super::{
     Caller,
     seal::{Renewal, Seal},
-    unchanged::edit_unchanged,
 };
 use crate::{
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
     state::ApiState,
+    unchanged::patch_unchanged,
     web::Answer,
 };
 
@@ -223,8 +223,9 @@ async fn reseal_one<K: Sealed>(
         let Renewal::Sealed(sealed) = &renewal else {
             return Ok(renewal);
         };
-        let spec = json!({ (K::FIELD): sealed });
-        if edit_unchanged(state, &object, &spec).await?.is_some() {
+        let patch = json!({ "spec": { (K::FIELD): sealed } });
+        let written = patch_unchanged(state.cluster(), &object, patch).await?;
+        if written.is_some() {
             return Ok(renewal);
         }
         // A code of it was used, or it went.

@@ -9,7 +9,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     crd::{KitePassword, KiteSecondFactor},
     names,
 };
@@ -23,6 +23,7 @@ use super::token::random;
 use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
+    unchanged::patch_unchanged,
 };
 
 /// Name of the key in its Secret.
@@ -110,29 +111,18 @@ impl Seal {
         let key: [u8; KEY_BYTES] = random()?;
         let before = bytes_of(secret, KEY).unwrap_or_default();
         let patch = json!({
-            "metadata": {
-                "uid": secret.uid(),
-                "resourceVersion": secret.resource_version(),
-                "annotations": { ROTATED_AT: Timestamp::now().to_string() },
-            },
+            "metadata": { "annotations": { ROTATED_AT: Timestamp::now().to_string() } },
             "data": {
                 KEY: ByteString(key.to_vec()),
                 BEFORE: ByteString(before.to_vec()),
             },
         });
-        let at = ObjectKey::of(secret);
-        let written = state
-            .cluster()
-            .edit::<Secret>(FieldManager::API, &at, &patch);
-        match written.await {
-            Ok(written) => Self::of_secret(&written),
-            Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => {
-                Err(Problem::new(
-                    ProblemKind::Conflict,
-                    "somebody else made another key at the same moment: look before you try again",
-                ))
-            }
-            Err(error) => Err(error.into()),
+        match patch_unchanged(state.cluster(), secret, patch).await? {
+            Some(written) => Self::of_secret(&written),
+            None => Err(Problem::new(
+                ProblemKind::Conflict,
+                "somebody else made another key at the same moment: look before you try again",
+            )),
         }
     }
 

@@ -12,14 +12,13 @@ use kube::{Resource as _, ResourceExt as _, api::PropagationPolicy};
 use serde_json::json;
 use totp_rs::{Builder, Secret, Totp};
 
-use super::{
-    seal::Seal, sign_in::too_many, throttle::Source, token::random, unchanged::edit_unchanged,
-};
+use super::{seal::Seal, sign_in::too_many, throttle::Source, token::random};
 use crate::{
     audit::note,
     notices::{NoticeKind, tell_ahead},
     problem::{FieldError, Problem, ProblemKind},
     state::ApiState,
+    unchanged::patch_unchanged,
 };
 
 /// What authenticator apps show beside the account.
@@ -125,8 +124,10 @@ pub(crate) async fn confirm(
     }
     let hashes: Vec<_> = codes.iter().map(|code| names::fingerprint(code)).collect();
     let spec = json!({ "confirmed": true, "lastStep": step, "recoveryCodes": hashes });
+    let patch = json!({ "spec": spec });
     let told = tell_ahead(state, user, NoticeKind::SecondFactor, "").await?;
-    if edit_unchanged(state, &factor, &spec).await?.is_none() {
+    let written = patch_unchanged(state.cluster(), &factor, patch).await?;
+    if written.is_none() {
         told.withdraw(state).await;
         return Err(meanwhile());
     }
@@ -208,7 +209,9 @@ async fn use_code(state: &ApiState, user: &KiteUser, code: &str) -> Result<bool,
                 None => return Ok(false),
             }
         };
-        if edit_unchanged(state, &factor, &spec).await?.is_some() {
+        let patch = json!({ "spec": spec });
+        let written = patch_unchanged(state.cluster(), &factor, patch).await?;
+        if written.is_some() {
             return Ok(true);
         }
     }

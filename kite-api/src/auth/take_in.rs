@@ -11,11 +11,11 @@ use serde_json::json;
 use super::{
     alike::are_alike,
     password::{StoredPassword, forget_password},
-    unchanged::edit_unchanged,
 };
 use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
+    unchanged::patch_unchanged,
 };
 
 /// Most accounts whose hash one sweep takes in, by some four requests each: after an upgrade
@@ -43,9 +43,9 @@ pub(super) async fn take_in(
     let stored = StoredPassword::keep(state, &name, hash).await?;
     // The name first, and by itself: a CRD of an earlier version drops it, and the hash
     // would be gone with nothing in its place.
-    let named = json!({ "credential": stored.id() });
+    let named = json!({ "spec": { "credential": stored.id() } });
     // Where somebody has written the account since, the next sweep sees what.
-    let Some(named) = edit_unchanged(state, user, &named).await? else {
+    let Some(named) = patch_unchanged(state.cluster(), user, named).await? else {
         return Ok(None);
     };
     if !stored.is_of(&named) {
@@ -55,8 +55,8 @@ pub(super) async fn take_in(
              (kite crds | kubectl apply -f -)",
         ));
     }
-    let without = json!({ "passwordHash": null });
-    let Some(edited) = edit_unchanged(state, &named, &without).await? else {
+    let without = json!({ "spec": { "passwordHash": null } });
+    let Some(edited) = patch_unchanged(state.cluster(), &named, without).await? else {
         return Ok(None);
     };
     state.caches().users.caught_up_with(&edited).await;

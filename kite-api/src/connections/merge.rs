@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, stream};
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, FieldManager, KubeCluster, ObjectKey},
+    cluster::KubeCluster,
     crd::{EarlierConnections, KiteConnection, MOST_COUNTED, MOST_EARLIER_PEERS},
 };
 use kube::ResourceExt as _;
@@ -20,6 +20,7 @@ use super::{
     forget::{Deleted, PARALLEL, PATIENCE, delete},
     kept::Merge,
 };
+use crate::unchanged::patch_unchanged;
 
 /// The time for each, at the pace of forgetting.
 const EACH: Duration = Duration::from_millis(5);
@@ -57,19 +58,11 @@ async fn note(
     into: &KiteConnection,
     some: &[Arc<KiteConnection>],
 ) -> Result<Option<KiteConnection>, String> {
-    let patch = json!({
-        "metadata": {
-            "uid": into.uid(),
-            "resourceVersion": into.resource_version(),
-        },
-        "spec": { "earlier": together(into.spec.earlier.as_ref(), some) },
-    });
-    let key = ObjectKey::of(into);
-    let edit = cluster.edit::<KiteConnection>(FieldManager::API, &key, &patch);
+    let earlier = together(into.spec.earlier.as_ref(), some);
+    let patch = json!({ "spec": { "earlier": earlier } });
+    let edit = patch_unchanged(cluster, into, patch);
     match tokio::time::timeout(PATIENCE, edit).await {
-        Ok(Ok(written)) => Ok(Some(written)),
-        Ok(Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. })) => Ok(None),
-        Ok(Err(error)) => Err(error.to_string()),
+        Ok(written) => written.map_err(|error| error.to_string()),
         Err(_) => Err("the API server did not answer in time".to_owned()),
     }
 }

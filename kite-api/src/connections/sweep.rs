@@ -16,7 +16,7 @@ use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::Time};
 use kite_core::{
-    cluster::{Cluster as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ObjectKey},
     connections::BEAT_EVERY,
     crd::{ConnectionEnd, KiteConnection},
     labels,
@@ -28,7 +28,7 @@ use kube::{
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::state::Inner;
+use crate::{state::Inner, unchanged::patch_unchanged};
 
 /// Time between two looks.
 const INTERVAL: Duration = BEAT_EVERY;
@@ -150,18 +150,13 @@ async fn end(inner: &Inner, connection: &KiteConnection, last_seen: Option<Times
         bytes_up: None,
         bytes_down: None,
     };
-    let patch = json!({
-        "metadata": {
-            "uid": connection.uid(),
-            "resourceVersion": connection.resource_version(),
-        },
-        "spec": { "ended": ended },
-    });
-    let edit = inner
-        .cluster
-        .edit::<KiteConnection>(FieldManager::API, &key, &patch);
-    match edit.await {
-        Ok(_) => tracing::info!(session = %key, "a session ended with the server that carried it"),
+    let patch = json!({ "spec": { "ended": ended } });
+    match patch_unchanged(&inner.cluster, connection, patch).await {
+        Ok(Some(_)) => {
+            tracing::info!(session = %key, "a session ended with the server that carried it");
+        }
+        // The server is there after all, or another replica was first.
+        Ok(None) => {}
         Err(error) => tracing::warn!(session = %key, %error, "a session stays open as it seems"),
     }
 }

@@ -23,6 +23,7 @@ use crate::{
     caches::Cache,
     problem::{Problem, ProblemKind},
     state::ApiState,
+    unchanged::patch_unchanged,
 };
 
 /// How often a write is tried again that others were faster than.
@@ -58,21 +59,12 @@ async fn annotate<K: Object>(
     object: &K,
     notes: &Map<String, Value>,
 ) -> Result<bool, ClusterError> {
-    let patch = json!({ "metadata": {
-        "uid": object.uid(),
-        "resourceVersion": object.resource_version(),
-        "annotations": notes,
-    } });
-    let key = ObjectKey::of(object);
-    let edited = state.cluster().edit::<K>(FieldManager::API, &key, &patch);
-    match edited.await {
-        Ok(edited) => {
-            cache.caught_up_with(&edited).await;
-            Ok(true)
-        }
-        Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => Ok(false),
-        Err(error) => Err(error),
+    let patch = json!({ "metadata": { "annotations": notes } });
+    let edited = patch_unchanged(state.cluster(), object, patch).await?;
+    if let Some(edited) = &edited {
+        cache.caught_up_with(edited).await;
     }
+    Ok(edited.is_some())
 }
 
 /// Writes down what was changed by others than the API, with `kubectl` or from a
