@@ -8,6 +8,7 @@ const load = async (file) => (await runnerImport(`${source}${file}`, { configFil
 const { dateTime, exampleTime, isOver, toLocalInput, withLocalTimes } = await load("lib/time.ts");
 const { explain, isTold } = await load("lib/reasons.ts");
 const { BEGINNINGS, ENDS, endText } = await load("pages/sessions/ends.ts");
+const { earlierText } = await load("pages/sessions/earlier.ts");
 const { leastDisk } = await load("lib/sizes.ts");
 const { en } = await load("i18n/en.ts");
 const { ko } = await load("i18n/ko.ts");
@@ -129,6 +130,27 @@ const the_end_of_a_session_is_told_in_the_language_of_the_reader = async () => {
   }
 };
 
+const sessions_that_are_only_counted_are_told_of = async () => {
+  const some = (count, firstOpenedAt, peers) => ({ earlier: { count, firstOpenedAt, peers } });
+  const many = Array.from({ length: 16 }, (_, number) => `192.0.2.${number}`);
+  for (const [tag, words] of LANGUAGES) {
+    const told = (...sessions) => earlierText(sessions, translate(words), tag);
+    assert.equal(told(), undefined);
+    assert.equal(told({}, {}), undefined);
+    const first = "2025-12-01T12:00:00Z";
+    const text = told({}, some(3, "2025-12-02T12:00:00Z", ["192.0.2.1"]), some(9, first, ["192.0.2.1", "2001:db8::1"]));
+    assert.match(text, /12/);
+    assert.ok(text.includes(dateTime(first, tag)), text);
+    assert.ok(text.includes("192.0.2.1, 2001:db8::1"), text);
+    assert.doesNotMatch(text, /…|[{}]/);
+    assert.equal(hangul.test(text), tag === "ko-KR", text);
+    // There may be more than are named.
+    const all = told(some(99, first, many), some(1, first, ["198.51.100.1"]));
+    assert.ok(all.includes("192.0.2.15, …") && !all.includes("198.51.100.1"), all);
+    assert.match(told(some(1, first, [])), /–/);
+  }
+};
+
 export default {
   whole_times_in_a_text_are_those_of_the_reader,
   an_end_is_over_by_the_clock,
@@ -137,4 +159,5 @@ export default {
   the_words_of_others_are_seen_at_once,
   a_disk_is_no_smaller_than_what_is_in_its_image,
   the_end_of_a_session_is_told_in_the_language_of_the_reader,
+  sessions_that_are_only_counted_are_told_of,
 };

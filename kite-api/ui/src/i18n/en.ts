@@ -415,6 +415,7 @@ export const en = {
   "vmSessions.pastLead": "The last sessions, for up to 30 days.",
   "vmSessions.allLead": "Who is connected to a VM, and who was.",
   "vmSessions.some": "The newest {count} of {total}.",
+  "vmSessions.earlier": "Earlier sessions that are counted and not listed: {count} since {since}, from {peers}.",
   "vmSessions.nobody": "Nobody is connected.",
   "vmSessions.noPast": "Nobody was connected yet.",
   "vmSessions.who": "Who",

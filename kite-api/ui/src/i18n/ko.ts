@@ -416,6 +416,7 @@ export const ko: Words = {
   "vmSessions.pastLead": "최근 세션을 최대 30일 동안 보여 줍니다.",
   "vmSessions.allLead": "지금 VM에 접속해 있거나 접속했던 세션입니다.",
   "vmSessions.some": "전체 {total}개 중 최근 {count}개입니다.",
+  "vmSessions.earlier": "목록에는 없고 개수만 남긴 이전 세션: {since}부터 {count}개, 접속 위치 {peers}.",
   "vmSessions.nobody": "접속한 사람이 없습니다.",
   "vmSessions.noPast": "아직 접속한 사람이 없습니다.",
   "vmSessions.who": "접속자",

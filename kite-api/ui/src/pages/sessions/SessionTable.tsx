@@ -7,11 +7,12 @@ import type { VmSession } from "../../api/types";
 import { Button } from "../../components/Button";
 import { Table, type Column } from "../../components/Table";
 import { When } from "../../components/When";
-import { useI18n, useT, type Key } from "../../i18n";
+import { useI18n, type Key } from "../../i18n";
 import { clientName } from "../../lib/client-name";
 import { useNow } from "../../lib/now";
 import { lasted } from "../../lib/span";
 import { vmPath } from "../../lib/vm";
+import { earlierText } from "./earlier";
 import { endText } from "./ends";
 import { EndSession } from "./EndSession";
 import { Replay } from "./Replay";
@@ -31,7 +32,7 @@ type Asked = { session: VmSession; recording?: string } | null;
 
 /** Sessions in VMs, and what can be done with each. */
 export function SessionTable({ label, sessions, empty, live, ofAll = false, mayEnd }: Props) {
-  const t = useT();
+  const { t, tag } = useI18n();
   const me = useAccount();
   const [asked, setAsked] = useState<Asked>(null);
   const ofVm: Column<VmSession> = {
@@ -113,9 +114,11 @@ export function SessionTable({ label, sessions, empty, live, ofAll = false, mayE
     },
   ];
   const close = () => setAsked(null);
+  const earlier = earlierText(sessions, t, tag);
   return (
     <>
       <Table label={label} columns={columns} rows={sessions} rowKey={(it) => it.name} empty={empty} />
+      {earlier !== undefined && <p className="quiet-text">{earlier}</p>}
       {asked !== null &&
         (asked.recording === undefined ? (
           <EndSession session={asked.session} asOwner={!ofAll} onClose={close} />
