@@ -2,7 +2,9 @@
 //! console in the browser; while it lasts, and for a while after it has ended.
 //!
 //! There is no status: whoever carries the connection writes all of it but
-//! [`EndWish`], and one that is over soon is written once, with its end.
+//! [`EndWish`], and one that is over soon is written once, with its end. The HTTP API
+//! writes the end of one that nobody carries any more, and for which it stands
+//! ([`EarlierConnections`]).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{CustomResource, KubeSchema};
