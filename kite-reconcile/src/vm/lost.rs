@@ -1,23 +1,32 @@
-//! A disk that had data, and is gone or goes without the VM.
+//! A disk that had data, and of which something is gone or goes without the VM.
 //!
 //! Somebody has deleted its `DataVolume` or its claim, or restores a backup and has
 //! not come to it yet. A disk from the image would look like the former one and have
 //! nothing of it. So none is made until somebody asks for it, and says which disk
 //! they mean: [`REPLACE_DISK`](labels::REPLACE_DISK).
+//!
+//! Where the `DataVolume` alone is gone, all data is in the claim, and the VM starts
+//! from that: see [`Loss::Unmanaged`].
 
-use kite_core::{conditions::NewCondition, crd::vm_condition::DISK_READY, labels, names};
-use kite_render::Vm;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kite_core::{
+    conditions::NewCondition, crd::vm_condition::DISK_READY, labels, names, quantity::Bytes,
+};
+use kite_render::{Vm, disk};
 use kube::api::ObjectMeta;
 
-use super::{machine::DiskState, observe::Observed};
+use super::{blockers, machine::DiskState, observe::Observed};
+use crate::standing::{Standing, standing};
 
-/// What became of a disk that had data.
+/// What was lost of a disk that had data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
     /// An object of this kind is on its way out, and the rest with it.
     Leaving(&'static str),
-    /// The `DataVolume` is gone, and its claim is still there.
-    Unowned,
+    /// The `DataVolume`, and no data: the claim is left, and is taken as it is.
+    Unmanaged,
+    /// The `DataVolume`, and the claim of its name is not the disk's.
+    Foreign,
     /// It is gone: there is no object of this kind.
     Gone(&'static str),
 }
@@ -28,16 +37,22 @@ const CLAIM: &str = "PersistentVolumeClaim";
 /// Where the disk stands.
 pub(super) fn disk_state(vm: &Vm<'_>, seen: &Observed) -> DiskState {
     match loss(vm, seen) {
-        Some(_) => DiskState::Lost,
+        Some(Loss::Unmanaged) => DiskState::Filled,
+        Some(Loss::Leaving(_) | Loss::Foreign | Loss::Gone(_)) => DiskState::Lost,
         None => DiskState::of(seen.own_disk(vm)),
     }
 }
 
-/// What became of the disk, if it is lost and nobody has asked for another.
+/// What was lost of the disk, if something was and nobody has asked for another.
 pub(super) fn loss(vm: &Vm<'_>, seen: &Observed) -> Option<Loss> {
     let lost = whatever_lost(vm, seen)?;
     let is_over = matches!(lost, Loss::Gone(_));
     (!is_over || !is_replaced(vm, seen)).then_some(lost)
+}
+
+/// Whether the disk has all its data, and no `DataVolume` by which it could grow.
+pub(super) fn is_unmanaged(vm: &Vm<'_>, seen: &Observed) -> bool {
+    loss(vm, seen) == Some(Loss::Unmanaged)
 }
 
 /// Whether the `DataVolume` is there, its claim is lost, and somebody has asked for
@@ -68,25 +83,41 @@ pub(super) fn had_data<'a>(vm: &Vm<'a>) -> Option<&'a str> {
 }
 
 fn whatever_lost(vm: &Vm<'_>, seen: &Observed) -> Option<Loss> {
-    let leaves = |metadata: &ObjectMeta| metadata.deletion_timestamp.is_some();
-    let claim = seen.claim.as_ref().map(|claim| leaves(&claim.metadata));
     let Some(disk) = &seen.disk else {
         had_data(vm)?;
-        return Some(match claim {
-            None => Loss::Gone(DISK),
-            Some(true) => Loss::Leaving(CLAIM),
-            Some(false) => Loss::Unowned,
-        });
+        let claim = seen.claim.as_ref();
+        return Some(claim.map_or(Loss::Gone(DISK), |claim| left_alone(vm, claim)));
     };
     let own = seen.own_disk(vm)?;
     if DiskState::of(Some(own)) != DiskState::Filled {
         return None;
     }
-    match claim {
+    match seen.claim.as_ref().map(|claim| leaves(&claim.metadata)) {
         _ if leaves(&disk.metadata) => Some(Loss::Leaving(DISK)),
         Some(true) => Some(Loss::Leaving(CLAIM)),
         None => Some(Loss::Gone(CLAIM)),
         Some(false) => None,
+    }
+}
+
+fn leaves(metadata: &ObjectMeta) -> bool {
+    metadata.deletion_timestamp.is_some()
+}
+
+/// What a claim says of a disk that has no `DataVolume` any more.
+fn left_alone(vm: &Vm<'_>, claim: &PersistentVolumeClaim) -> Loss {
+    if leaves(&claim.metadata) {
+        return Loss::Leaving(CLAIM);
+    }
+    let name = names::disk(vm.name);
+    let mut owners = claim.metadata.owner_references.iter().flatten();
+    // Kubernetes has not come to it yet: what is owned by nothing but that goes after it.
+    if owners.any(|owner| owner.kind == DISK && owner.name == name) {
+        return Loss::Leaving(DISK);
+    }
+    match standing(&claim.metadata, &disk::metadata(vm)) {
+        Standing::Ours | Standing::Leaving => Loss::Unmanaged,
+        Standing::Foreign => Loss::Foreign,
     }
 }
 
@@ -96,8 +127,12 @@ fn is_replaced(vm: &Vm<'_>, seen: &Observed) -> bool {
     asked.is_some_and(|asked| Some(asked.as_str()) == uid(vm, seen))
 }
 
-/// What is said of it.
-pub(super) fn condition(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
+/// What is said of it. `size`: that of the disk, as far as it is known.
+pub(super) fn condition(
+    vm: &Vm<'_>,
+    seen: &Observed,
+    size: Option<&Bytes>,
+) -> Option<NewCondition> {
     let loss = loss(vm, seen)?;
     let name = names::disk(vm.name);
     let (reason, message) = match loss {
@@ -109,12 +144,14 @@ pub(super) fn condition(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
                  VM runs"
             ),
         ),
-        Loss::Unowned => (
+        Loss::Unmanaged => return Some(unmanaged(vm, seen, size)),
+        Loss::Foreign => (
             "DiskLost",
             format!(
-                "the disk's DataVolume {name} is gone; what was on it is still in the \
-                 PersistentVolumeClaim {name}: restore the DataVolume from a backup, or save what \
-                 is on the claim and delete it or the VM"
+                "the disk's DataVolume {name} is gone, and the PersistentVolumeClaim {name} that \
+                 is there is not the disk's: it has another owner, or lacks the VM's labels; \
+                 restore the disk from a backup, or have that claim deleted, or the VM, which \
+                 leaves that claim alone"
             ),
         ),
         Loss::Gone(kind) => {
@@ -131,3 +168,33 @@ pub(super) fn condition(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
     };
     Some(NewCondition::new(DISK_READY, false, reason, message))
 }
+
+/// What is said of a disk that has its data and no `DataVolume`. That it can be used
+/// holds; that it has the size which is asked for need not.
+fn unmanaged(vm: &Vm<'_>, seen: &Observed, size: Option<&Bytes>) -> NewCondition {
+    let name = names::disk(vm.name);
+    let wanted = &vm.object.spec.disk;
+    let kept = size.filter(|size| *size < wanted);
+    let growth = match kept {
+        Some(size) => format!("does not grow to {wanted} and keeps its {size}"),
+        None => "cannot grow".to_owned(),
+    };
+    let storage = seen.claim.as_ref().and_then(blockers::of_claim);
+    let storage = storage.map(|words| format!("; storage says: {words}"));
+    NewCondition::new(
+        DISK_READY,
+        kept.is_none(),
+        "DiskUnmanaged",
+        format!(
+            "nothing is lost, and the VM starts: its data is in PersistentVolumeClaim {name}. The \
+             DataVolume {name} is gone: somebody has deleted it alone, or CDI has cleared it away \
+             (dataVolumeTTLSeconds). Without it the disk {growth}, until an administrator makes \
+             it again over the claim{}",
+            storage.unwrap_or_default()
+        ),
+    )
+}
+
+#[cfg(test)]
+#[path = "lost_tests.rs"]
+mod tests;

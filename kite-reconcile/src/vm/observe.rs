@@ -209,7 +209,7 @@ impl Observed {
         let is_unwalled = owner.is_some()
             && machine.is_none()
             && !deleting
-            && is_unwalled(cluster, vm.namespace, disk.is_some()).await?;
+            && is_unwalled(cluster, vm.namespace, disk.is_some() || claim.is_some()).await?;
         let certificate = left_certificate(cluster, &vm, deleting).await?;
         // What is switched off does not wait for settings to be mended. Of what goes only
         // its certificate is judged by them.

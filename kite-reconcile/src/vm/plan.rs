@@ -29,7 +29,8 @@ use super::{
     exposed,
     hold::power,
     idle::Idleness,
-    lost, moving,
+    lost::{self, Loss},
+    moving,
     observe::{ImageSeen, Observed},
     offer,
     quota::{self, Field, Lack, Share},
@@ -221,10 +222,14 @@ fn steps(
             obstacles.extend(image_obstacle(vm, &seen.image).filter(|_| entitled));
         }
     }
+    let is_unmanaged = lost == Some(Loss::Unmanaged);
+    // It is there, though it may be that nobody looks after it.
+    let has_disk = lost.is_none() || is_unmanaged;
     let may_ask = match &seen.disk {
+        None if is_unmanaged => true,
         None => entitled && obstacles.is_empty() && offer::may_be_had(vm, seen),
         Some(_) => seen.own_disk(vm).is_some(),
-    } && lost.is_none();
+    } && has_disk;
     let share = Share::of(vm, seen, may_ask);
     let fitted = share.fitted(vm.object);
     let fitted = Vm {
@@ -237,14 +242,13 @@ fn steps(
     // What is left of a VM that has lost its disk is kept as it should be.
     let is_made = seen.disk.is_some() || lost.is_some();
     let may_be_made = obstacles.is_empty() && (entitled || is_made);
-    let has_disk = lost.is_none();
     let mut steps = Steps {
         steps: Vec::new(),
         obstacles,
     };
     let is_prepared = may_be_made
         && steps.keys_and_user_data(vm, seen)?
-        && (!has_disk || steps.disk(&fitted, seen));
+        && (lost.is_some() || steps.disk(&fitted, seen));
     // What runs can always be switched off, whatever else is in the way.
     let unwalled = walls_obstacle(vm, seen).filter(|_| seen.is_unwalled);
     let unfit = unwalled.or_else(|| quota_obstacle(&share, &quota::MACHINE, seen));
@@ -264,7 +268,7 @@ fn steps(
         }
         let is_led = steps.wanted(&service::web(vm), seen.web_service.as_ref());
         steps.exposure(vm, seen, is_led);
-        if has_disk {
+        if lost.is_none() {
             steps.growth(&fitted, seen);
         }
     }

@@ -44,7 +44,7 @@ use self::{
     holding::{given_disk, held, in_use},
     judge::Judge,
 };
-use super::observe::Observed;
+use super::{lost, observe::Observed};
 
 /// What a quota bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +151,8 @@ impl Share {
         let asked = status.and_then(|status| status.asking.clone());
         let asked = asked.unwrap_or_default();
         let is_new = held.is_empty();
+        // What cannot be given is not asked for.
+        let cannot_grow = lost::is_unmanaged(vm, seen);
 
         let mut judge = None;
         let mut answers = Vec::new();
@@ -158,7 +160,7 @@ impl Share {
             let amount = field.in_size(&wish);
             let answer = if amount <= field.in_size(&held) {
                 Answer::Granted
-            } else if !may_ask {
+            } else if !may_ask || field == Disk && cannot_grow {
                 Answer::Unasked
             } else {
                 let judge = judge.get_or_insert_with(|| Judge::of(vm, seen, &held));

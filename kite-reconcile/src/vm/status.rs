@@ -323,7 +323,7 @@ fn disk_ready(vm: &Vm<'_>, seen: &Observed, state: DiskState, share: &Share) -> 
         .map(|progress| format!(", {progress}"))
         .unwrap_or_default();
     let image = &vm.object.spec.image;
-    if let Some(lost) = lost::condition(vm, seen) {
+    if let Some(lost) = lost::condition(vm, seen, share.has_disk.as_ref()) {
         return lost;
     }
     if let Some(why) = &seen.growth_refused {

@@ -4,21 +4,20 @@
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use kite_core::{
     cdi::DataVolume,
-    cluster::ClusterExt as _,
     conditions::find,
     crd::{KiteVirtualMachine, VmPhase},
     kubevirt::VirtualMachineInstance,
     labels,
 };
 use kite_reconcile::{Settings, events::story};
-use kube::{ResourceExt as _, api::PropagationPolicy};
+use kube::ResourceExt as _;
 use serde_json::json;
 
 use crate::world::{World, vm_named};
 
-const ANN: &str = "kite-user-ann";
+pub const ANN: &str = "kite-user-ann";
 
-async fn running() -> World {
+pub async fn running() -> World {
     let world = World::played().await;
     world.create(vm_named("web")).await;
     world.settle().await;
@@ -27,26 +26,26 @@ async fn running() -> World {
 }
 
 /// Reason and message of a condition.
-fn says(vm: &KiteVirtualMachine, condition: &str) -> (String, String) {
+pub fn says(vm: &KiteVirtualMachine, condition: &str) -> (String, String) {
     let status = vm.status.as_ref().unwrap();
     let found = find(&status.conditions, condition);
     let found = found.unwrap_or_else(|| panic!("{condition}: {status:#?}"));
     (found.reason.clone(), found.message.clone())
 }
 
-fn phase(vm: &KiteVirtualMachine) -> VmPhase {
+pub fn phase(vm: &KiteVirtualMachine) -> VmPhase {
     vm.status.as_ref().unwrap().phase.unwrap()
 }
 
-async fn disk(world: &World) -> Option<DataVolume> {
+pub async fn disk(world: &World) -> Option<DataVolume> {
     world.find(ANN, "web-disk").await
 }
 
-async fn claim(world: &World) -> Option<PersistentVolumeClaim> {
+pub async fn claim(world: &World) -> Option<PersistentVolumeClaim> {
     world.find(ANN, "web-disk").await
 }
 
-async fn power(world: &World, power: &str) -> KiteVirtualMachine {
+pub async fn power(world: &World, power: &str) -> KiteVirtualMachine {
     let vm = world.vm("web").await;
     world
         .edit(&vm, json!({"spec": {"powerState": power}}))
@@ -56,7 +55,7 @@ async fn power(world: &World, power: &str) -> KiteVirtualMachine {
 }
 
 /// Asks for another disk instead of the lost one of this uid.
-async fn replace(world: &World, uid: &str) -> KiteVirtualMachine {
+pub async fn replace(world: &World, uid: &str) -> KiteVirtualMachine {
     let vm = world.vm("web").await;
     let asked = json!({"metadata": {"annotations": {labels::REPLACE_DISK: uid}}});
     world.edit(&vm, asked).await;
@@ -64,8 +63,19 @@ async fn replace(world: &World, uid: &str) -> KiteVirtualMachine {
     world.vm("web").await
 }
 
+/// What a backup has of an object.
+pub fn restorable(disk: &DataVolume) -> DataVolume {
+    let mut disk = disk.clone();
+    disk.metadata.uid = None;
+    disk.metadata.resource_version = None;
+    disk.metadata.creation_timestamp = None;
+    disk.metadata.managed_fields = None;
+    disk.status = None;
+    disk
+}
+
 /// Whether the change from one status to the other is told as a warning.
-fn warns(before: &KiteVirtualMachine, after: &KiteVirtualMachine, reason: &str) -> bool {
+pub fn warns(before: &KiteVirtualMachine, after: &KiteVirtualMachine, reason: &str) -> bool {
     let of = |vm: &KiteVirtualMachine| vm.status.clone().unwrap().conditions;
     let told = story(&of(before), &of(after));
     told.iter()
@@ -153,38 +163,6 @@ async fn a_disk_that_was_deleted_is_told_and_no_other_comes_by_itself() {
     assert_ne!(disk(&world).await.unwrap().uid(), made.uid());
 }
 
-/// As CDI does where it clears away what is done, and `kubectl delete --cascade=orphan`.
-#[tokio::test(start_paused = true)]
-async fn a_claim_that_is_left_alone_is_told_and_nothing_takes_its_place() {
-    let world = running().await;
-    let made = disk(&world).await.unwrap();
-    let left = claim(&world).await.unwrap();
-    let orphan = PropagationPolicy::Orphan;
-    world.cluster.remove(&made, orphan).await.unwrap();
-    world.settle().await;
-    let vm = world.vm("web").await;
-    let (reason, message) = says(&vm, "DiskReady");
-    assert_eq!(reason, "DiskLost");
-    assert!(
-        message.contains("is still in the PersistentVolumeClaim web-disk"),
-        "{message}"
-    );
-    assert_eq!(phase(&vm), VmPhase::Running, "it runs as long as it runs");
-    power(&world, "Off").await;
-    let vm = power(&world, "On").await;
-    assert_eq!(says(&vm, "Ready").0, "DiskLost");
-    assert_eq!(
-        phase(&vm),
-        VmPhase::Running,
-        "KubeVirt takes the claim as it is"
-    );
-    // Nor when another is asked for: what is on it is not gone.
-    let asked = replace(&world, &made.uid().unwrap()).await;
-    assert_eq!(says(&asked, "Ready").0, "DiskLost");
-    assert_eq!(disk(&world).await, None);
-    assert_eq!(claim(&world).await.unwrap().uid(), left.uid());
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_disk_that_comes_back_from_a_backup_is_taken() {
     let world = running().await;
@@ -193,13 +171,7 @@ async fn a_disk_that_comes_back_from_a_backup_is_taken() {
     world.delete(&made).await;
     world.settle().await;
     assert_eq!(says(&world.vm("web").await, "Ready").0, "DiskLost");
-    let mut restored = made.clone();
-    restored.metadata.uid = None;
-    restored.metadata.resource_version = None;
-    restored.metadata.creation_timestamp = None;
-    restored.metadata.managed_fields = None;
-    restored.status = None;
-    world.create(restored).await;
+    world.create(restorable(&made)).await;
     world.settle().await;
     let vm = power(&world, "On").await;
     assert_eq!(says(&vm, "Ready").0, "Running", "{:#?}", vm.status);

@@ -38,6 +38,7 @@ mod secrets;
 mod sizes;
 mod stage;
 mod stale;
+mod unmanaged;
 mod unreadable;
 mod users;
 mod walls_of_names;

@@ -12,6 +12,7 @@ use super::ALL;
 use crate::{
     standing::{Standing, standing},
     vm::{
+        lost,
         observe::Observed,
         plan::{claim_size, disk_size},
         volume::Overhead,
@@ -56,8 +57,12 @@ fn size_of(domain: &Domain) -> VmSize {
 
 /// The size of the disk in terms of the VM's spec. The claim alone does not tell:
 /// for a file system it is somewhat larger. What was asked for last it has if there
-/// is room for it in its claim; else what it had before.
+/// is room for it in its claim; else what it had before. Of one that has nothing but its
+/// claim that is all there is to go by.
 pub(super) fn given_disk(vm: &Vm<'_>, seen: &Observed) -> Option<Bytes> {
+    if lost::is_unmanaged(vm, seen) {
+        return Some(told_disk(vm));
+    }
     let disk = seen.own_disk(vm)?;
     let made = disk_size(disk);
     let claim = own_claim(seen).and_then(claim_size);
@@ -78,6 +83,16 @@ pub(super) fn given_disk(vm: &Vm<'_>, seen: &Observed) -> Option<Bytes> {
     let grown = |asking: &Bytes| claim.as_ref() == Some(&overhead.claim_for(asking));
     let asking = asking.filter(grown);
     sizes.chain(asking).filter(has_room).max()
+}
+
+/// The size of the disk as the status says it; where an earlier version wrote that, as
+/// the spec does.
+fn told_disk(vm: &Vm<'_>) -> Bytes {
+    let status = vm.object.status.as_ref();
+    let size = status.and_then(|it| it.disk.as_ref()?.size.clone());
+    let granted = || status.and_then(|it| it.granted.as_ref()?.disk.clone());
+    let size = size.or_else(granted);
+    size.unwrap_or_else(|| vm.object.spec.disk.clone())
 }
 
 /// What the file system of the disk's volume takes of it, as far as there is a disk
