@@ -236,4 +236,25 @@ mod tests {
         assert!(replace("another").is_some());
         assert_eq!(replace("u-1"), None);
     }
+
+    #[test]
+    fn what_has_all_data_in_its_claim_is_started() {
+        let mut vm = vm("2027-01-01T00:00:00Z");
+        let left =
+            |holds: bool| NewCondition::new(DISK_READY, holds, "DiskUnmanaged", "nothing is lost");
+        // Whether the disk is to grow, which it cannot, or not.
+        for holds in [true, false] {
+            vm.status = Some(KiteVirtualMachineStatus {
+                phase: Some(VmPhase::Stopped),
+                disk: Some(DiskStatus {
+                    name: "web-disk".to_owned(),
+                    uid: Some("u-1".to_owned()),
+                    ..DiskStatus::default()
+                }),
+                conditions: merge(&[], &[left(holds)], 0, at(NOW)),
+                ..KiteVirtualMachineStatus::default()
+            });
+            assert_eq!(told(&vm, &ann()), None);
+        }
+    }
 }

@@ -327,6 +327,36 @@ async fn what_has_lost_its_disk_is_not_started() {
     assert_eq!(stopped.status, 200, "{stopped:?}");
 }
 
+#[tokio::test]
+async fn what_has_all_data_in_its_claim_is_started() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    assert_eq!(world.post(VMS, &ann, vm("web")).await.status, 201);
+    for status in ["True", "False"] {
+        let left = json!({
+            "phase": "Stopped", "observedGeneration": 1,
+            "disk": {"name": "web-disk", "uid": "u-1", "size": "4Gi", "phase": "Succeeded"},
+            "conditions": [{
+                "type": "DiskReady", "status": status, "reason": "DiskUnmanaged",
+                "message": "nothing is lost, and the VM starts",
+                "lastTransitionTime": "2026-05-04T08:00:00Z",
+            }],
+        });
+        tell(&world, "web", left).await;
+        let stopped = world.post(&format!("{WEB}/stop"), &ann, Value::Null).await;
+        assert_eq!(stopped.text("/powerState"), "Off", "{stopped:?}");
+        let started = world.post(&format!("{WEB}/start"), &ann, Value::Null).await;
+        assert_eq!(started.status, 200, "{started:?}");
+        assert_eq!(started.text("/powerState"), "On", "{started:?}");
+        let again = world
+            .post(&format!("{WEB}/restart"), &ann, Value::Null)
+            .await;
+        assert_eq!(again.status, 200, "{again:?}");
+        let edited = world.patch(WEB, &ann, json!({"powerState": "On"})).await;
+        assert_eq!(edited.status, 200, "{edited:?}");
+    }
+}
+
 /// What is answered to eight creations of one name at once, and how many of them the
 /// API server hears of.
 async fn repeats(world: &World, token: &str, key: Option<&'static str>) -> (Vec<u16>, usize) {

@@ -100,7 +100,7 @@ const the_words_of_others_are_seen_at_once = async () => {
     assert.deepEqual([seen(reason, true), seen(reason, false)], [true, false], reason);
   }
   // They say so of what can be used.
-  for (const reason of ["RunningWithFault", "ResizeWaits", "ResizeFailed", "DiskWithFault"]) {
+  for (const reason of ["RunningWithFault", "ResizeWaits", "ResizeFailed", "DiskWithFault", "DiskUnmanaged"]) {
     assert.equal(seen(reason, false), true, reason);
   }
   for (const reason of ["Running", "Filled", "CrashLoopBackOff"]) assert.equal(seen(reason, true), false, reason);

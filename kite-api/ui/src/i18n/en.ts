@@ -314,6 +314,7 @@ export const en = {
   "remedy.CloneBlocked": "If it is too small, set a larger disk in Settings: it is made anew then. Else ask an administrator to look at the storage, the image and the quota.",
   "remedy.DiskLost": "Ask an administrator to restore it from a backup, or delete the VM. A new disk from the image comes only when it is asked for, as the details say.",
   "remedy.DiskLeaving": "Save what is on it while the VM runs.",
+  "remedy.DiskUnmanaged": "The VM can be used as it is. For the disk to grow, ask an administrator to make its DataVolume again, or take back the larger size in Settings.",
   "remedy.KeysReplaced": "Ask an administrator to restore the Secret from a backup, or have the guest take the new keys over as the details say.",
   "remedy.StartBlocked": "Ask an administrator to look at what the details say. If it is a quota or a limit, make the VM smaller in Settings.",
   "remedy.Unschedulable": "Make it smaller in Settings, switch other VMs off, or ask an administrator for more nodes.",

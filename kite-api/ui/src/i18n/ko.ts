@@ -315,6 +315,7 @@ export const ko: Words = {
   "remedy.CloneBlocked": "디스크가 너무 작다면 설정에서 늘리세요. 그러면 다시 만들어집니다. 아니면 관리자에게 스토리지와 이미지, 할당량 확인을 요청하세요.",
   "remedy.DiskLost": "관리자에게 백업에서 복원해 달라고 요청하거나 VM을 삭제하세요. 이미지에서 새 디스크를 만드는 방법은 자세한 내용에 있습니다.",
   "remedy.DiskLeaving": "VM이 실행되는 동안 내용을 저장하세요.",
+  "remedy.DiskUnmanaged": "VM은 그대로 쓸 수 있습니다. 디스크를 늘리려면 관리자에게 DataVolume을 다시 만들어 달라고 요청하거나, 설정에서 늘린 크기를 되돌리세요.",
   "remedy.KeysReplaced": "관리자에게 Secret을 백업에서 복원해 달라고 요청하거나, 자세한 내용대로 게스트가 새 키를 받게 하세요.",
   "remedy.StartBlocked": "관리자에게 자세한 내용의 문제를 확인해 달라고 요청하세요. 할당량이나 제한 때문이라면 설정에서 VM을 더 작게 하세요.",
   "remedy.Unschedulable": "설정에서 크기를 줄이거나 다른 VM을 끄거나 관리자에게 노드 추가를 요청하세요.",

@@ -30,6 +30,7 @@ const TELLING = new Set([
   "PausedIOError",
   "DiskLost",
   "DiskLeaving",
+  "DiskUnmanaged",
   "KeysReplaced",
   "ResizeFailed",
   "ResizeWaits",
@@ -58,7 +59,7 @@ const TELLING = new Set([
 
 /** Those of them that are faults though what they are of can be used: they say so with a
  * condition that holds. */
-const FAULTS = new Set(["DiskWithFault", "ResizeFailed", "ResizeWaits", "RunningWithFault"]);
+const FAULTS = new Set(["DiskUnmanaged", "DiskWithFault", "ResizeFailed", "ResizeWaits", "RunningWithFault"]);
 
 /** Whether what the controller says is to be seen at once: where the page's words leave
  * out what one has to know of something that is wrong. */

@@ -47,6 +47,7 @@ const REMEDIES: Record<string, Key> = {
   CloneBlocked: "remedy.CloneBlocked",
   DiskLost: "remedy.DiskLost",
   DiskLeaving: "remedy.DiskLeaving",
+  DiskUnmanaged: "remedy.DiskUnmanaged",
   KeysReplaced: "remedy.KeysReplaced",
   StartBlocked: "remedy.StartBlocked",
   StopBlocked: "remedy.administrator",
