@@ -155,8 +155,9 @@ fn data_volumes(cdi: &DynamicObject) -> Finding {
             State::Unfit,
             format!(
                 "CDI deletes DataVolumes {seconds} s after they are done (dataVolumeTTLSeconds): \
-                 every VM loses that of its disk (DiskLost), and neither the page nor the HTTP API \
-                 starts it any more, though what was on the disk is still in its claim"
+                 every VM loses that of its disk (DiskUnmanaged). Its data stays in its claim, \
+                 from which it starts; but its disk cannot grow any more, and one whose DataVolume \
+                 goes before Kite has seen it filled is taken for one that was never made"
             ),
             format!(
                 "kubectl patch cdi {} --type merge -p \
