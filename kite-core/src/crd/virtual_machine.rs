@@ -362,8 +362,8 @@ pub struct IdleStatus {
 pub struct DiskStatus {
     /// Name of the `DataVolume` and its PVC.
     pub name: String,
-    /// Uid of the `DataVolume`, once it was filled: when there is none of this
-    /// name any more, a disk with data was lost.
+    /// Uid of the `DataVolume`, once it was filled: when there is neither one nor its
+    /// claim of this name any more, a disk with data was lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
     /// The size that it was made with, or has been made to grow to:

@@ -81,7 +81,7 @@ async fn what_others_had_deleted_is_asked_for() {
     assert_eq!(it.requests(it.seen("a")).await, (None, 0));
     assert_eq!(found(&it, "a").await, (None, 1));
     assert_eq!(found(&it, "a").await, (None, 1), "each time");
-    assert_eq!(found(&it, "never there").await, (None, 1));
+    assert_eq!(found(&it, "never-there").await, (None, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -59,8 +59,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "believes its caches of what it has told to go",
         file: CLUSTER,
         edits: &[(
-            "Err(_) => table.doubt_deletion(key.clone(), uid)",
-            "Err(_) => ()",
+            "                table.doubt_deletion(key.clone(), uid);\n            }\n        }\n        answer",
+            "            }\n        }\n        answer",
         )],
         first: (Lib, "cache"),
     },
