@@ -4,14 +4,18 @@
 //! Beyond some free failures each one doubles the wait before the next attempt
 //! is looked at. The wait for an account as such stays short. An address from which
 //! the account has signed in before is exempt from it, and from the wait for the
-//! address: an attacker, elsewhere or next to the owner, can slow strangers down but
-//! never lock the owner out. Who has a session of the account waits for the failures in
-//! that session alone.
+//! address. There a browser that the account knows is counted apart from all others:
+//! an attacker, elsewhere or next to the owner, can slow strangers down, and the owner in
+//! a browser that is new, but holds up the owner's own only by passing for it, from the
+//! very address. Who has a session of the account waits for the failures in that session
+//! alone.
 //!
 //! Behind some addresses there may be anybody, such as behind a node's. Nobody waits for
 //! what others did there, and no account is at home there. What is left are the wait for
 //! the account, and a bound of attempts at a time, of which some are refused by chance
 //! before it is reached, as OpenSSH's `MaxStartups` does: who tries again gets through.
+
+mod limits;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,6 +29,8 @@ use tokio::{
     sync::{Semaphore, SemaphorePermit},
     time::Instant,
 };
+
+pub(crate) use self::limits::{Limit, Limits};
 
 /// How long a counter is remembered after its last failure.
 const MEMORY: Duration = Duration::from_secs(3600);
@@ -41,92 +47,6 @@ const SHARED_LOW: usize = SHARED_AT_ONCE / 2;
 /// When whoever is refused so is to come again.
 const SHARED_AGAIN: Duration = Duration::from_secs(1);
 
-/// When waiting begins and where it ends.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit {
-    /// Failures without any wait.
-    pub(crate) free: u32,
-    /// Longest wait.
-    pub(crate) longest: Duration,
-}
-
-/// The limits of one throttle.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// For one account from one address.
-    pub(crate) pair: Limit,
-    /// For one address, whatever the account.
-    pub(crate) address: Limit,
-    /// For one account, whatever the address.
-    pub(crate) account: Limit,
-}
-
-impl Limits {
-    /// For passwords.
-    pub(crate) const SIGN_IN: Self = Self {
-        pair: Limit {
-            free: 5,
-            longest: Duration::from_secs(15 * 60),
-        },
-        address: Limit {
-            free: 30,
-            longest: Duration::from_secs(15 * 60),
-        },
-        account: Limit {
-            free: 20,
-            longest: Duration::from_secs(10),
-        },
-    };
-    /// For codes of a second factor. Only who knows the password gets to guess one,
-    /// and a code has six digits: so the account as such waits for long, too.
-    pub(crate) const SECOND_FACTOR: Self = Self {
-        pair: Limit {
-            free: 5,
-            longest: Duration::from_secs(15 * 60),
-        },
-        address: Limit {
-            free: 30,
-            longest: Duration::from_secs(15 * 60),
-        },
-        account: Limit {
-            free: 10,
-            longest: Duration::from_secs(15 * 60),
-        },
-    };
-    /// For sign-ins at providers: each one that is begun counts until it ends well.
-    /// The provider guards its passwords; what is spared are requests to it. Its
-    /// name stands for the account, which belongs to everybody.
-    pub(crate) const PROVIDER: Self = Self {
-        pair: Limit {
-            free: 120,
-            longest: Duration::from_secs(60),
-        },
-        address: Limit {
-            free: 120,
-            longest: Duration::from_secs(60),
-        },
-        account: Limit {
-            free: u32::MAX,
-            longest: Duration::ZERO,
-        },
-    };
-    /// For new accounts: every one counts, not only failures.
-    pub(crate) const SIGN_UP: Self = Self {
-        pair: Limit {
-            free: 10,
-            longest: Duration::from_secs(60),
-        },
-        address: Limit {
-            free: 10,
-            longest: Duration::from_secs(15 * 60),
-        },
-        account: Limit {
-            free: 10,
-            longest: Duration::from_secs(10),
-        },
-    };
-}
-
 /// Where an attempt comes from, and what is known of whoever makes it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Source<'a> {
@@ -134,8 +54,8 @@ pub(crate) struct Source<'a> {
     pub(crate) address: Option<IpAddr>,
     /// Whether anybody may be behind that address.
     pub(crate) is_shared: bool,
-    /// Whether the account is known to have come in from about there, though perhaps not
-    /// since this process began.
+    /// Whether the account is known to have come in from there by such a browser, though
+    /// perhaps not since this process began.
     pub(crate) is_known: bool,
     /// The session of the account in which it is made.
     pub(crate) session: Option<&'a str>,
@@ -152,7 +72,9 @@ impl From<Option<IpAddr>> for Source<'_> {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
-    Pair(String, IpAddr),
+    /// By whether the account knows who comes from there, too: what strangers do next to
+    /// its owner is not the owner's.
+    Pair(String, IpAddr, bool),
     Address(IpAddr),
     Account(String),
     /// By the account, too: who is recognised elsewhere has no session with a name.
@@ -300,8 +222,8 @@ impl State {
 }
 
 impl Attempt<'_> {
-    /// The secret fitted: forget the failures of this account at this address, and in
-    /// this session, and remember the address as the owner's.
+    /// The secret fitted: forget the failures of this account by whoever it is at this
+    /// address, and in this session, and remember the address as the owner's.
     pub(crate) fn succeeded(self) {
         let mut state = self.throttle.state.lock();
         for key in &self.counted {
@@ -362,7 +284,7 @@ fn keys(account: &str, source: Source<'_>) -> Vec<Key> {
     }
     if let Some(address) = source.address.filter(|_| !source.is_shared) {
         let address = network(address);
-        keys.push(Key::Pair(account.to_owned(), address));
+        keys.push(Key::Pair(account.to_owned(), address, source.is_known));
         keys.push(Key::Address(address));
     }
     keys

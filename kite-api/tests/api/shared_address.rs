@@ -1,7 +1,7 @@
 //! Many people behind one address, and one of them guesses.
 
 use axum::Router;
-use http::Method;
+use http::{Method, header};
 use kite_core::{
     cidr::Cidr,
     cluster::{Cluster as _, FieldManager},
@@ -16,10 +16,19 @@ const SIGN_UP: &str = "/api/v1/auth/sign-up";
 const SIGN_IN: &str = "/api/v1/auth/sign-in";
 const PROVE: &str = "/api/v1/auth/prove";
 
-/// From 192.0.2.1, as all that is asked here.
+/// From 192.0.2.1, as most that is asked here, by nothing that says what it is.
 async fn sign_in(router: &Router, username: &str, password: &str) -> Answer {
     let body = json!({"username": username, "password": password});
     send(router, request(Method::POST, SIGN_IN, "", Some(body))).await
+}
+
+/// The same by a browser.
+async fn sign_in_by(browser: &str, router: &Router, username: &str, password: &str) -> Answer {
+    let body = json!({"username": username, "password": password});
+    let mut asked = request(Method::POST, SIGN_IN, "", Some(body));
+    let headers = asked.headers_mut();
+    headers.insert(header::USER_AGENT, browser.parse().unwrap());
+    send(router, asked).await
 }
 
 /// Guesses 200 times, at several names; how many of the guesses were looked at.
@@ -78,6 +87,27 @@ async fn who_is_known_signs_in_and_proves_it_next_to_somebody_who_guesses() {
     let looked_at = guess(&world.router, &["root"]).await;
     assert!(looked_at < 20, "{looked_at}");
     prove(&world, &root).await;
+}
+
+#[tokio::test]
+async fn who_guesses_at_a_name_next_to_its_owner_does_not_hold_up_their_browser() {
+    let world = World::new().await;
+    world.user("ann", AccessLevel::User).await;
+    let own = "Firefox/140.0";
+    let signed_in = sign_in_by(own, &world.router, "ann", PASSWORD).await;
+    assert_eq!(signed_in.status, 200, "{signed_in:?}");
+    // Another process knows of browsers what stands in the accounts.
+    for router in [world.router.clone(), world.replica().await] {
+        let mut looked_at = 0;
+        for _ in 0..100 {
+            let guess = sign_in_by("Chrome/140.0", &router, "ann", "wrong horse").await;
+            looked_at += u32::from(guess.status == 401);
+        }
+        assert!((5..20).contains(&looked_at), "{looked_at}");
+        // A newer version of it is the same one.
+        let signed_in = sign_in_by("Firefox/141.0", &router, "ann", PASSWORD).await;
+        assert_eq!(signed_in.status, 200, "{signed_in:?}");
+    }
 }
 
 #[tokio::test]

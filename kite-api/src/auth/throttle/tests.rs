@@ -126,6 +126,25 @@ async fn an_owner_next_to_somebody_who_guesses_gets_in() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_guesses_at_a_name_next_to_its_owner_does_not_hold_up_their_browser() {
+    let throttle = Throttle::new(Limits::SIGN_IN);
+    let own = Source {
+        is_known: true,
+        ..Source::from(HOME)
+    };
+    throttle.attempt("ann", own).unwrap().succeeded();
+    for _ in 0..200 {
+        let _ = fail(&throttle, "ann", HOME);
+    }
+    fail(&throttle, "ann", HOME).unwrap_err();
+    throttle.attempt("ann", own).unwrap().succeeded();
+    // That forgives nobody else, and who passes for that browser waits as well.
+    fail(&throttle, "ann", HOME).unwrap_err();
+    let tries = (0..200).map(|_| throttle.attempt("ann", own));
+    assert_eq!(tries.flatten().count(), 5);
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_has_a_session_waits_for_guesses_in_it_alone() {
     for source in [Source::from(HOME), shared()] {
         let throttle = Throttle::new(Limits::SIGN_IN);
