@@ -1,11 +1,14 @@
 //! Hashing passwords without letting it eat the server.
 
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
 use kite_core::{names, password::PasswordHash};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::shares::{Share, Shares};
+use super::{
+    shares::{Share, Shares},
+    throttle::Source,
+};
 use crate::{
     metrics::Hashing,
     problem::{Problem, ProblemKind},
@@ -17,8 +20,10 @@ const PLACES: usize = 32;
 /// Hashes that are looked for in the cluster at a time.
 const LOOKUPS: usize = 32;
 /// Those of them for one network: while the API server is slow, strangers keep out nobody
-/// who signs in elsewhere.
+/// who signs in elsewhere. Addresses behind which there may be anybody have no such share.
 const LOOKUPS_EACH: usize = LOOKUPS / 4;
+/// Further ones for who has a session.
+const KNOWN_LOOKUPS: usize = 8;
 /// What memory is counted in, so that counts fit a semaphore's.
 const UNIT: usize = 1 << 20;
 
@@ -34,6 +39,7 @@ pub(crate) struct Passwords {
     /// What a new hash works on.
     own: usize,
     lookups: Shares,
+    known_lookups: Semaphore,
     /// Places of those that run and those that wait.
     waiting: Semaphore,
     hashing: Hashing,
@@ -41,6 +47,9 @@ pub(crate) struct Passwords {
     /// time of the answer does not tell.
     dummy: PasswordHash,
 }
+
+/// Leave to look for a hash: one of strangers', or one of who has a session.
+type Lookup<'a> = (Option<Share<'a>>, Option<SemaphorePermit<'a>>);
 
 impl Passwords {
     /// A pool that runs `concurrency` hashes at once, on `memory` bytes: fewer where those
@@ -62,6 +71,7 @@ impl Passwords {
             most,
             own,
             lookups: Shares::new(LOOKUPS, LOOKUPS_EACH),
+            known_lookups: Semaphore::new(KNOWN_LOOKUPS),
             waiting: Semaphore::new(concurrency * PLACES),
             hashing,
             dummy,
@@ -92,7 +102,7 @@ impl Passwords {
     /// those who need none of it. It is asked `from` there.
     pub(crate) async fn verify(
         &self,
-        from: Option<IpAddr>,
+        from: Source<'_>,
         known: impl Future<Output = Result<Option<PasswordHash>, Problem>>,
         password: String,
     ) -> Result<bool, Problem> {
@@ -132,11 +142,21 @@ impl Passwords {
     }
 
     /// Leave to look for a hash. Nobody looks for what there is no place for.
-    fn lookup(&self, from: Option<IpAddr>) -> Result<Share<'_>, Problem> {
+    fn lookup(&self, from: Source<'_>) -> Result<Lookup<'_>, Problem> {
         if self.waiting.available_permits() == 0 {
             return Err(self.busy());
         }
-        self.lookups.take(from).ok_or_else(|| self.busy())
+        if from.session.is_some() {
+            if let Ok(permit) = self.known_lookups.try_acquire() {
+                return Ok((None, Some(permit)));
+            }
+            // Colleagues at one address who are signed in are no strangers.
+            let share = self.lookups.take(None).ok_or_else(|| self.busy())?;
+            return Ok((Some(share), None));
+        }
+        let share = self.lookups.take(from.own_address());
+        let share = share.ok_or_else(|| self.busy())?;
+        Ok((Some(share), None))
     }
 
     /// A place among those that run or wait.

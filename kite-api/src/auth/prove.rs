@@ -188,16 +188,13 @@ pub(crate) async fn verify_password(
     password: String,
 ) -> Result<(), Problem> {
     let user = caller.user();
+    let source = client.source_in(state, caller);
     let attempt = state
         .sign_in_throttle()
-        .attempt(&user.spec.username, client.source_in(state, caller))
+        .attempt(&user.spec.username, source)
         .map_err(too_many)?;
     let known = known_hash(state, Some(user));
-    match state
-        .passwords()
-        .verify(client.address, known, password)
-        .await
-    {
+    match state.passwords().verify(source, known, password).await {
         Ok(true) => {
             attempt.succeeded();
             Ok(())

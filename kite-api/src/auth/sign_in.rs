@@ -157,11 +157,7 @@ pub(super) async fn let_in(
         .attempt(account, source)
         .map_err(too_many)?;
     let known = known_hash(state, user.as_deref());
-    let fits = match state
-        .passwords()
-        .verify(client.address, known, password)
-        .await
-    {
+    let fits = match state.passwords().verify(source, known, password).await {
         Ok(fits) => fits,
         Err(problem) => {
             attempt.undecided();

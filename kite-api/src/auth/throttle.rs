@@ -61,6 +61,13 @@ pub(crate) struct Source<'a> {
     pub(crate) session: Option<&'a str>,
 }
 
+impl Source<'_> {
+    /// The address if it is somebody's own: not one behind which there may be anybody.
+    pub(super) fn own_address(self) -> Option<IpAddr> {
+        self.address.filter(|_| !self.is_shared)
+    }
+}
+
 impl From<Option<IpAddr>> for Source<'_> {
     fn from(address: Option<IpAddr>) -> Self {
         Self {
@@ -142,7 +149,7 @@ impl Throttle {
     ) -> Result<Attempt<'_>, Duration> {
         let source = source.into();
         let now = Instant::now();
-        let home = source.address.filter(|_| !source.is_shared).map(network);
+        let home = source.own_address().map(network);
         let mut state = self.state.lock();
         let is_familiar = home.is_some_and(|home| state.is_familiar(account, home));
         let keys = keys(account, source);
@@ -282,7 +289,7 @@ fn keys(account: &str, source: Source<'_>) -> Vec<Key> {
     if let Some(session) = source.session {
         keys.push(Key::Session(account.to_owned(), session.to_owned()));
     }
-    if let Some(address) = source.address.filter(|_| !source.is_shared) {
+    if let Some(address) = source.own_address() {
         let address = network(address);
         keys.push(Key::Pair(account.to_owned(), address, source.is_known));
         keys.push(Key::Address(address));

@@ -1,6 +1,7 @@
 //! Many people behind one address, and one of them guesses.
 
 use axum::Router;
+use futures::future::join_all;
 use http::{Method, header};
 use kite_core::{
     cidr::Cidr,
@@ -9,8 +10,12 @@ use kite_core::{
     names,
 };
 use serde_json::json;
+use tokio::time::timeout;
 
-use crate::world::{Answer, PASSWORD, World, request, send};
+use crate::{
+    gate::Gate,
+    world::{Answer, PASSWORD, PATIENCE, World, request, send},
+};
 
 const SIGN_UP: &str = "/api/v1/auth/sign-up";
 const SIGN_IN: &str = "/api/v1/auth/sign-in";
@@ -53,7 +58,7 @@ async fn prove(world: &World, token: &str) {
 }
 
 /// The controller says that 192.0.2.1 is a node's.
-async fn tell_of_node(world: &World) {
+pub async fn tell_of_node(world: &World) {
     let mut platform = KitePlatform::new(names::PLATFORM, KitePlatformSpec::default());
     platform.status = Some(KitePlatformStatus {
         cluster_addresses: vec!["10.42.0.0/16".to_owned(), "192.0.2.1/32".to_owned()],
@@ -136,4 +141,32 @@ async fn nobody_waits_for_an_address_that_is_named_as_one_of_many() {
     assert!((31..100).contains(&looked_at), "{looked_at}");
     world.user("ann", AccessLevel::User).await;
     prove(&world, &root).await;
+}
+
+#[tokio::test]
+async fn behind_the_address_of_a_node_more_than_a_network_s_share_are_looked_up() {
+    let world = World::new().await;
+    tell_of_node(&world).await;
+    let (router, gate) = Gate::replica(
+        &world,
+        |it| it,
+        |request| request.uri().path().contains("/kitepasswords/"),
+    )
+    .await;
+    // So many are never refused by chance.
+    let sign_ins = (0..16).map(|n| {
+        let router = &router;
+        async move { sign_in(router, &format!("pupil{n}"), "wrong horse").await }
+    });
+    let held = async {
+        for _ in 0..16 {
+            let held = timeout(PATIENCE, gate.holds_one()).await;
+            held.expect("it is not looked up");
+        }
+        gate.let_on(16);
+    };
+    let (answers, ()) = tokio::join!(join_all(sign_ins), held);
+    for answer in answers {
+        answer.is_problem(401, "wrong-credentials");
+    }
 }

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use std::{
     future::{Ready, ready},
+    net::IpAddr,
     sync::mpsc,
 };
 
@@ -100,7 +101,7 @@ async fn only_so_many_run_so_many_wait_and_the_rest_comes_again() {
     for refused in [
         pool.passwords.hash("horse".to_owned()).await.err(),
         pool.passwords
-            .verify(None, nobody(), "horse".to_owned())
+            .verify(Source::default(), nobody(), "horse".to_owned())
             .await
             .err(),
     ] {
@@ -119,9 +120,11 @@ async fn only_so_many_run_so_many_wait_and_the_rest_comes_again() {
     assert_eq!((pool.metric(MOST), pool.metric(RUNNING)), (2, 0));
     let hash = pool.passwords.hash("correct horse".to_owned()).await;
     let hash = hash.unwrap();
-    let fits = pool
-        .passwords
-        .verify(None, somebody(&hash), "correct horse".to_owned());
+    let fits = pool.passwords.verify(
+        Source::default(),
+        somebody(&hash),
+        "correct horse".to_owned(),
+    );
     assert!(fits.await.unwrap());
 }
 
@@ -191,7 +194,9 @@ async fn who_looks_for_a_hash_takes_no_place() {
         let passwords = Arc::clone(&pool.passwords);
         tokio::spawn(async move {
             let never = std::future::pending();
-            passwords.verify(None, never, "horse".to_owned()).await
+            passwords
+                .verify(Source::default(), never, "horse".to_owned())
+                .await
         })
     });
     let looking: Vec<_> = looking.collect();
@@ -202,7 +207,7 @@ async fn who_looks_for_a_hash_takes_no_place() {
     // No more look, and who needs no look has a place and a turn.
     let refused = pool
         .passwords
-        .verify(None, nobody(), "horse".to_owned())
+        .verify(Source::default(), nobody(), "horse".to_owned())
         .await;
     assert_eq!(refused.unwrap_err().kind(), ProblemKind::Unavailable);
     assert!(pool.passwords.hash("horse".to_owned()).await.is_ok());
@@ -215,7 +220,7 @@ async fn who_looks_for_a_hash_takes_no_place() {
     .await;
     let answer = pool
         .passwords
-        .verify(None, nobody(), "horse".to_owned())
+        .verify(Source::default(), nobody(), "horse".to_owned())
         .await;
     assert!(!answer.unwrap());
 }
@@ -227,12 +232,16 @@ async fn nobody_has_the_dummy_password() {
         .unwrap();
     assert!(
         !passwords
-            .verify(None, nobody(), "nobody has this password".to_owned())
+            .verify(
+                Source::default(),
+                nobody(),
+                "nobody has this password".to_owned()
+            )
             .await
             .unwrap()
     );
     let hash = passwords.hash("correct horse".to_owned()).await.unwrap();
-    let verify = |text: &str| passwords.verify(None, somebody(&hash), text.to_owned());
+    let verify = |text: &str| passwords.verify(Source::default(), somebody(&hash), text.to_owned());
     assert!(verify("correct horse").await.unwrap());
     assert!(!verify("wrong horse").await.unwrap());
 }
@@ -246,7 +255,7 @@ async fn who_looks_from_one_network_keeps_out_nobody_else() {
         let passwords = Arc::clone(&pool.passwords);
         tokio::spawn(async move {
             let never = std::future::pending();
-            let looked = passwords.verify(Some(strange), never, "horse".to_owned());
+            let looked = passwords.verify(Source::from(Some(strange)), never, "horse".to_owned());
             looked.await.unwrap_err().kind()
         })
     });
@@ -257,7 +266,45 @@ async fn who_looks_from_one_network_keeps_out_nobody_else() {
     .await;
     let answer = pool
         .passwords
-        .verify(Some(home), nobody(), "horse".to_owned());
+        .verify(Source::from(Some(home)), nobody(), "horse".to_owned());
+    assert!(!answer.await.unwrap());
+    for one in looking {
+        one.abort();
+    }
+}
+
+#[tokio::test]
+async fn behind_a_shared_address_all_may_look_and_who_has_a_session_looks_beside_them() {
+    let pool = Pool::new(1).await;
+    let node: IpAddr = "192.0.2.1".parse().unwrap();
+    let shared = Source {
+        is_shared: true,
+        ..Source::from(Some(node))
+    };
+    let looking = (0..LOOKUPS).map(|_| {
+        let passwords = Arc::clone(&pool.passwords);
+        tokio::spawn(async move {
+            let never = std::future::pending();
+            passwords.verify(shared, never, "horse".to_owned()).await
+        })
+    });
+    let looking: Vec<_> = looking.collect();
+    pool.until("all look", |pool| {
+        pool.passwords.lookups.available_permits() == 0
+    })
+    .await;
+    let refused = pool
+        .passwords
+        .verify(shared, nobody(), "horse".to_owned())
+        .await;
+    assert_eq!(refused.unwrap_err().kind(), ProblemKind::Unavailable);
+    let signed_in = Source {
+        session: Some("own"),
+        ..shared
+    };
+    let answer = pool
+        .passwords
+        .verify(signed_in, nobody(), "horse".to_owned());
     assert!(!answer.await.unwrap());
     for one in looking {
         one.abort();
