@@ -4,6 +4,10 @@
 //! had it from Kite, so renewals and sessions that moved on a moment ago have permits of
 //! their own. For names that nobody knows, as in tokens that somebody made up, there are
 //! few permits, and each address may try a few: these cannot keep anybody from renewing.
+//!
+//! A session that began on another replica a moment ago looks the same. So one network has
+//! a part of these permits, and so have all addresses together behind which there may be
+//! anybody; and where few are left, some are refused by chance.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,7 +22,10 @@ use tokio::{
     time::Instant,
 };
 
-use super::throttle::{Limit, Limits, Throttle};
+use super::{
+    shares::{Share, Shares, is_unlucky},
+    throttle::{Limit, Limits, Source, Throttle},
+};
 use crate::{
     caches::Cache,
     problem::{Problem, ProblemKind},
@@ -29,10 +36,23 @@ use crate::{
 const KNOWN: usize = 32;
 /// Those that are not known.
 const UNKNOWN: usize = 16;
+/// Those of them for one network. A page asks for several things at once.
+const UNKNOWN_EACH: usize = UNKNOWN / 2;
+/// Those of them for all addresses that many share: there nobody waits for what others
+/// tried, so one client could have all for ever.
+const UNKNOWN_SHARED: usize = UNKNOWN - UNKNOWN / 4;
+/// With fewer of all left, some are refused by chance. However many such addresses have,
+/// that is not so for others.
+const UNKNOWN_LOW: usize = UNKNOWN - UNKNOWN_SHARED;
+/// The same with fewer left for such addresses.
+const SHARED_LOW: usize = UNKNOWN_SHARED / 2;
 /// Names that are remembered as being nothing's.
 const MOST_ABSENT: usize = 4096;
 /// How long they are.
 const ABSENT_FOR: Duration = Duration::from_secs(60);
+
+/// When whoever is refused for want of a permit is to come again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Tokens of nothing that an address may try before it has to wait. One that is found
 /// does not count, nor does one that was not found a moment ago.
@@ -44,7 +64,9 @@ const TRIES: Limit = Limit {
 /// Leave to ask the API server about tokens.
 pub(crate) struct Lookups {
     known: Semaphore,
-    unknown: Semaphore,
+    unknown: Shares,
+    /// Which of these may be taken from addresses that many share.
+    shared: Semaphore,
     tries: Throttle,
     absent: Mutex<Absent>,
 }
@@ -53,7 +75,8 @@ impl Default for Lookups {
     fn default() -> Self {
         Self {
             known: Semaphore::new(KNOWN),
-            unknown: Semaphore::new(UNKNOWN),
+            unknown: Shares::new(UNKNOWN, UNKNOWN_EACH),
+            shared: Semaphore::new(UNKNOWN_SHARED),
             tries: Throttle::new(Limits {
                 pair: TRIES,
                 address: TRIES,
@@ -73,11 +96,27 @@ impl Lookups {
     pub(super) fn known(&self) -> Result<SemaphorePermit<'_>, Problem> {
         permit(&self.known)
     }
+
+    /// Leave to ask about what nobody knows, for who comes from `source`.
+    fn unknown(&self, source: Source<'_>) -> Result<Unknown<'_>, Problem> {
+        let left_of_shared = self.shared.available_permits();
+        if is_unlucky(self.unknown.available_permits(), UNKNOWN_LOW)
+            || (source.is_shared && is_unlucky(left_of_shared, SHARED_LOW))
+        {
+            return Err(crowded(AGAIN));
+        }
+        let shared = source.is_shared.then(|| permit(&self.shared)).transpose()?;
+        let share = self.unknown.take(source.own_address());
+        Ok((share.ok_or_else(|| crowded(AGAIN))?, shared))
+    }
 }
 
+/// Leave to ask about what nobody knows, and where it was asked from an address that many
+/// share, a permit of those.
+type Unknown<'a> = (Share<'a>, Option<SemaphorePermit<'a>>);
+
 fn permit(of: &Semaphore) -> Result<SemaphorePermit<'_>, Problem> {
-    of.try_acquire()
-        .map_err(|_| crowded(Duration::from_secs(1)))
+    of.try_acquire().map_err(|_| crowded(AGAIN))
 }
 
 fn crowded(wait: Duration) -> Problem {
@@ -108,7 +147,7 @@ pub(super) async fn ask<K: Object>(
     let source = state.source_of(address);
     let attempt = lookups.tries.attempt("", source).map_err(crowded)?;
     let found = async {
-        let _permit = permit(&lookups.unknown)?;
+        let _permit = lookups.unknown(source)?;
         Ok::<_, Problem>(state.cluster().find(key).await?)
     };
     let found = found.await;

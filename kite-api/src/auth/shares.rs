@@ -23,6 +23,13 @@ pub(super) struct Share<'a> {
     _permit: SemaphorePermit<'a>,
 }
 
+/// Whether somebody is refused by chance, though `left` are left: never while there are
+/// `low`, and the likelier, the fewer there are. Otherwise whoever comes again the moment
+/// that one is free had them all; so, whoever tries again gets through.
+pub(super) fn is_unlucky(left: usize, low: usize) -> bool {
+    left < rand::random_range(1..=low)
+}
+
 impl Shares {
     pub(super) fn new(all: usize, each: usize) -> Self {
         Self {
@@ -53,7 +60,6 @@ impl Shares {
     }
 
     /// How many are left for all.
-    #[cfg(test)]
     pub(super) fn available_permits(&self) -> usize {
         self.all.available_permits()
     }
@@ -76,6 +82,16 @@ impl Drop for Share<'_> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn the_fewer_are_left_the_more_are_refused_by_chance() {
+        let refused = |left| (0..10_000).filter(|_| is_unlucky(left, 8)).count();
+        assert_eq!(refused(0), 10_000);
+        assert!((8_000..9_500).contains(&refused(1)));
+        assert!((4_000..6_000).contains(&refused(4)));
+        assert_eq!(refused(8), 0);
+        assert_eq!(refused(9), 0);
+    }
 
     #[test]
     fn one_network_keeps_out_nobody_else() {

@@ -31,6 +31,7 @@ use tokio::{
 };
 
 pub(crate) use self::limits::{Limit, Limits};
+use super::shares::is_unlucky;
 
 /// How long a counter is remembered after its last failure.
 const MEMORY: Duration = Duration::from_secs(3600);
@@ -191,7 +192,7 @@ impl Throttle {
         if !source.is_shared || source.session.is_some() {
             return Ok(None);
         }
-        if self.shared.available_permits() < rand::random_range(1..=SHARED_LOW) {
+        if is_unlucky(self.shared.available_permits(), SHARED_LOW) {
             return Err(SHARED_AGAIN);
         }
         let place = self.shared.try_acquire();

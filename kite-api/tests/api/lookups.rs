@@ -5,11 +5,13 @@ use futures::future::join_all;
 use http::{Method, Request, header};
 use kite_core::crd::AccessLevel;
 use serde_json::json;
+use tokio::time::timeout;
 
 use crate::{
     gate::Gate,
     refresh::Jar,
-    world::{PASSWORD, World, request, send},
+    shared_address::tell_of_node,
+    world::{PASSWORD, PATIENCE, World, request, send},
 };
 
 const REFRESH: &str = "/api/v1/auth/refresh";
@@ -72,9 +74,9 @@ async fn renewals_go_on_beside_a_flood_of_tokens_that_nobody_has() {
         };
         send(&router, from(n, ask)).await
     };
-    let flooding = join_all((0..64).map(flood));
+    // So many that all permits are taken, though with few left some are refused by chance.
+    let flooding = join_all((0..=u8::MAX).map(flood));
     let ann = async {
-        // All permits of strangers are taken.
         for _ in 0..16 {
             gate.holds_one().await;
         }
@@ -88,7 +90,7 @@ async fn renewals_go_on_beside_a_flood_of_tokens_that_nobody_has() {
     };
     let (answers, ()) = tokio::join!(flooding, ann);
     let refused = answers.iter().filter(|it| it.status == 503).count();
-    assert_eq!(refused, 64 - 16);
+    assert_eq!(refused, 256 - 16);
     for answer in answers {
         match answer.status.as_u16() {
             503 => assert!(answer.headers.contains_key(header::RETRY_AFTER)),
@@ -119,4 +121,54 @@ async fn an_address_tries_few_tokens_of_nothing_and_others_go_on() {
     let ann = world.user("ann", AccessLevel::User).await;
     let me = from(1, request(Method::GET, "/api/v1/me", &ann, None));
     assert_eq!(send(&world.router, me).await.status, 200);
+}
+
+/// 192.0.2.1 is a node's; 198.51.100.0 is somebody's own.
+#[tokio::test]
+async fn who_sends_tokens_that_nobody_has_leaves_look_ups_for_others() {
+    for (is_shared, most) in [(true, 12), (false, 8)] {
+        let world = World::new().await;
+        tell_of_node(&world).await;
+        let (router, gate) = Gate::replica(
+            &world,
+            |it| it,
+            |request| {
+                request.method() == Method::GET && request.uri().path().contains("/kitesessions/")
+            },
+        )
+        .await;
+        let ask = |n: u8, address: Option<u8>| {
+            let token = made_up(n, "kite_", 32);
+            let asked = request(Method::GET, "/api/v1/me", &token, None);
+            let asked = match address {
+                Some(address) => from(address, asked),
+                None => asked,
+            };
+            send(&router, asked)
+        };
+        let address = (!is_shared).then_some(0);
+        let flooding = join_all((0..u8::MAX).map(|n| ask(n, address)));
+        let other = async {
+            for _ in 0..most {
+                gate.holds_one().await;
+            }
+            // Somebody whose session may be one that this replica has not seen yet.
+            let held = async {
+                let held = timeout(PATIENCE, gate.holds_one()).await;
+                gate.let_on(64);
+                held.expect("it is not looked up");
+            };
+            tokio::join!(ask(u8::MAX, Some(9)), held).0
+        };
+        let (answers, other) = tokio::join!(flooding, other);
+        other.is_problem(401, "unauthenticated");
+        let refused = answers.iter().filter(|it| it.status == 503).count();
+        assert_eq!(refused, usize::from(u8::MAX) - most);
+        for answer in answers {
+            match answer.status.as_u16() {
+                503 => assert!(answer.headers.contains_key(header::RETRY_AFTER)),
+                _ => drop(answer.is_problem(401, "unauthenticated")),
+            }
+        }
+    }
 }
