@@ -2,8 +2,11 @@
 //!
 //! A place that an account was not seen at before is worth a notice to its owner. The
 //! places are annotations of the account, the newest of them only: one write for each new
-//! place, and none for one that is known. The notice is there by the same write, and stays
-//! when the place is forgotten.
+//! place, and one where a place that is known has an address that it had not lately. The
+//! notice is there by the same write as a new place, and stays when that is forgotten.
+//!
+//! The addresses themselves are what tells whoever is next to the owner from somebody in
+//! the same network, who must not find out which accounts there are.
 
 use std::net::IpAddr;
 
@@ -17,7 +20,7 @@ use kube::ResourceExt as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::Client;
+use super::{Client, throttle::network};
 use crate::{notices::put_sign_in, problem::Problem, state::ApiState};
 
 /// Begins the name of an annotation that has a place.
@@ -26,6 +29,10 @@ const PLACE: &str = "hy3ons.github.io/place-";
 const HASH: usize = 40;
 /// Most places that are remembered.
 const MOST: usize = 16;
+/// Most addresses that are remembered of a place.
+const MOST_ADDRESSES: usize = 4;
+/// How many characters of the hash of one.
+const ADDRESS_HASH: usize = 16;
 /// Most characters of what a client calls itself.
 const MOST_CLIENT: usize = 200;
 
@@ -34,6 +41,27 @@ const MOST_CLIENT: usize = 200;
 struct Place {
     /// When that was for the first time.
     at: Timestamp,
+    /// Hashes of the addresses that it had last, the newest at the end. What an earlier
+    /// version noted has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    addresses: Vec<String>,
+}
+
+impl Place {
+    /// Adds the hash of an address; whether it was not there before.
+    fn add(&mut self, address: Option<String>) -> bool {
+        let Some(address) = address.filter(|it| !self.addresses.contains(it)) else {
+            return false;
+        };
+        self.addresses.push(address);
+        let beyond = self.addresses.len().saturating_sub(MOST_ADDRESSES);
+        self.addresses.drain(..beyond);
+        true
+    }
+
+    fn text(&self) -> Value {
+        json!(serde_json::to_string(self).unwrap_or_default())
+    }
 }
 
 /// About which address: the network of a provider's customer, or of an office.
@@ -50,15 +78,28 @@ fn network_of(address: IpAddr) -> String {
     }
 }
 
+/// What a client calls itself, of whichever version.
+fn browser_of(client: &Client) -> String {
+    let agent = client.agent.as_deref().unwrap_or_default();
+    agent.chars().filter(|c| !c.is_ascii_digit()).collect()
+}
+
 /// The annotation of the place that `client` is at. A newer version of the same browser is
 /// the same place.
 fn name_of(user: &KiteUser, client: &Client) -> String {
-    let agent = client.agent.as_deref().unwrap_or_default();
-    let agent: String = agent.chars().filter(|c| !c.is_ascii_digit()).collect();
+    let agent = browser_of(client);
     let network = client.address.map(network_of).unwrap_or_default();
     let uid = user.uid().unwrap_or_default();
     let hash = names::fingerprint(&format!("{uid}\n{agent}\n{network}"));
     format!("{PLACE}{}", hash.get(..HASH).unwrap_or(&hash))
+}
+
+/// The hash of an address that `client` has; an IPv6 host has a network of them.
+fn hash_of(user: &KiteUser, client: &Client, address: IpAddr) -> String {
+    let (agent, address) = (browser_of(client), network(address));
+    let uid = user.uid().unwrap_or_default();
+    let hash = names::fingerprint(&format!("{uid}\n{agent}\n{address}"));
+    hash.get(..ADDRESS_HASH).unwrap_or(&hash).to_owned()
 }
 
 /// The places of `user` by the names of their annotations.
@@ -70,12 +111,21 @@ fn places_of(user: &KiteUser) -> Vec<(&str, Place)> {
         .collect()
 }
 
-/// What is to be written down for a sign-in; nothing where the place is known.
-fn noted(user: &KiteUser, client: &Client, now: Timestamp) -> Map<String, Value> {
+/// What is to be written down for a sign-in; nothing where all of it is known. `own` is the
+/// client's address where nobody else may be behind it.
+fn noted(
+    user: &KiteUser,
+    client: &Client,
+    own: Option<IpAddr>,
+    now: Timestamp,
+) -> Map<String, Value> {
     let name = name_of(user, client);
+    let own = own.map(|address| hash_of(user, client, address));
     let mut known = places_of(user);
-    if known.iter().any(|(place, _)| *place == name) {
-        return Map::new();
+    if let Some((_, place)) = known.iter().find(|(place, _)| *place == name) {
+        let mut place = place.clone();
+        let is_new = place.add(own);
+        return is_new.then(|| (name, place.text())).into_iter().collect();
     }
     known.sort_by_key(|(_, place)| place.at);
     let beyond = (known.len() + 1).saturating_sub(MOST);
@@ -91,14 +141,23 @@ fn noted(user: &KiteUser, client: &Client, now: Timestamp) -> Map<String, Value>
         let network = client.address.map(network_of);
         put_sign_in(user, &mut notes, &name, (agent.as_str(), network), now);
     }
-    let text = serde_json::to_string(&Place { at: now }).unwrap_or_default();
-    notes.insert(name, json!(text));
+    let place = Place {
+        at: now,
+        addresses: own.into_iter().collect(),
+    };
+    notes.insert(name, place.text());
     notes
 }
 
-/// Whether `user` is known to have signed in where `client` is.
+/// Whether `user` is known to have signed in by such a browser as `client`, from the very
+/// address that it has.
 pub(super) fn is_place_of(user: &KiteUser, client: &Client) -> bool {
-    user.annotations().contains_key(&name_of(user, client))
+    let text = user.annotations().get(&name_of(user, client));
+    let place = text.and_then(|text| serde_json::from_str::<Place>(text).ok());
+    place.zip(client.address).is_some_and(|(place, address)| {
+        let address = hash_of(user, client, address);
+        place.addresses.contains(&address)
+    })
 }
 
 /// Notes from where `user` signs in, before they have a session: nobody has one of which
@@ -113,7 +172,8 @@ pub(super) async fn note_place(
     let copy = state.caches().users.get(&key);
     let copy = copy.filter(|copy| copy.uid() == user.uid());
     let user = copy.as_deref().unwrap_or(user);
-    let notes = noted(user, client, Timestamp::now());
+    let own = client.source(state).own_address();
+    let notes = noted(user, client, own, Timestamp::now());
     if notes.is_empty() {
         return Ok(());
     }
@@ -143,6 +203,10 @@ mod tests {
         }
     }
 
+    fn note(user: &KiteUser, client: &Client, now: Timestamp) -> Map<String, Value> {
+        noted(user, client, client.address, now)
+    }
+
     fn apply(user: &mut KiteUser, notes: Map<String, Value>) {
         for (name, value) in notes {
             match value.as_str() {
@@ -156,7 +220,7 @@ mod tests {
     fn a_place_is_a_browser_and_about_an_address() {
         let mut ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
         let now = Timestamp::UNIX_EPOCH;
-        let notes = noted(&ann, &at("Firefox/140.0", "192.0.2.1"), now);
+        let notes = note(&ann, &at("Firefox/140.0", "192.0.2.1"), now);
         apply(&mut ann, notes);
         assert_eq!(places_of(&ann).len(), 1);
         assert_eq!(ann.annotations().len(), 1, "it is no news");
@@ -165,19 +229,72 @@ mod tests {
             at("Firefox/141.5", "192.0.2.77"),
             at("Firefox/9.0", "::ffff:192.0.2.3"),
         ] {
-            assert!(noted(&ann, &same, now).is_empty());
+            let notes = note(&ann, &same, now);
+            let name = name_of(&ann, &same);
+            assert!(notes.keys().all(|it| *it == name), "it is no news");
+            apply(&mut ann, notes);
+            assert_eq!(ann.annotations().len(), 1);
+            assert!(note(&ann, &same, now).is_empty());
         }
         for other in [
             at("Chrome/140.0", "192.0.2.1"),
             at("Firefox/140.0", "192.0.3.1"),
             at("Firefox/140.0", "2001:db8::1"),
         ] {
-            let notes = noted(&ann, &other, now);
+            let notes = note(&ann, &other, now);
             assert_eq!(notes.len(), 2, "with a notice");
             apply(&mut ann, notes);
         }
         assert_eq!(places_of(&ann).len(), 4);
-        assert!(noted(&ann, &at("Firefox/140.0", "2001:db8:0:7::9"), now).is_empty());
+        let same = at("Firefox/140.0", "2001:db8:0:7::9");
+        let notes = note(&ann, &same, now);
+        assert_eq!(notes.keys().collect::<Vec<_>>(), [&name_of(&ann, &same)]);
+    }
+
+    #[test]
+    fn who_is_in_the_same_network_only_is_not_taken_for_somebody_known() {
+        let mut ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
+        let now = Timestamp::UNIX_EPOCH;
+        let home = at("Firefox/140.0", "192.0.2.1");
+        let notes = note(&ann, &home, now);
+        apply(&mut ann, notes);
+        assert!(is_place_of(&ann, &home));
+        assert!(is_place_of(&ann, &at("Firefox/141.0", "::ffff:192.0.2.1")));
+        for other in [
+            at("Firefox/140.0", "192.0.2.77"),
+            at("Chrome/140.0", "192.0.2.1"),
+        ] {
+            assert!(!is_place_of(&ann, &other));
+        }
+        let bob = KiteUser::new("bob", KiteUserSpec::new("bob"));
+        assert!(!is_place_of(&bob, &home));
+        // Of the addresses that the place had, those of last are known.
+        for host in 2..=5 {
+            let client = at("Firefox/140.0", &format!("192.0.2.{host}"));
+            let notes = note(&ann, &client, now);
+            apply(&mut ann, notes);
+            assert!(is_place_of(&ann, &client));
+            assert_eq!(is_place_of(&ann, &home), host < 5, "{host}");
+        }
+        // There may be anybody: it is not noted.
+        let shared = at("Firefox/140.0", "192.0.2.200");
+        assert!(noted(&ann, &shared, None, now).is_empty());
+    }
+
+    #[test]
+    fn what_an_earlier_version_noted_is_read_and_completed() {
+        let mut ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
+        let home = at("Firefox/140.0", "192.0.2.1");
+        let name = name_of(&ann, &home);
+        let before = r#"{"at":"1970-01-01T00:00:00Z"}"#.to_owned();
+        ann.annotations_mut().insert(name, before);
+        assert!(!is_place_of(&ann, &home));
+        let notes = note(&ann, &home, Timestamp::now());
+        assert_eq!(notes.len(), 1, "it is no news");
+        apply(&mut ann, notes);
+        assert!(is_place_of(&ann, &home));
+        let places = places_of(&ann);
+        assert_eq!(places[0].1.at, Timestamp::UNIX_EPOCH);
     }
 
     #[test]
@@ -186,7 +303,7 @@ mod tests {
         for number in 0..40_u8 {
             let now = Timestamp::UNIX_EPOCH + Duration::from_secs(u64::from(number));
             let place = at("curl", &format!("192.0.{number}.1"));
-            let notes = noted(&ann, &place, now);
+            let notes = note(&ann, &place, now);
             for name in notes.keys() {
                 assert!(name.split_once('/').unwrap().1.len() <= 63, "{name}");
             }
@@ -201,6 +318,6 @@ mod tests {
             assert!(notices.iter().any(|it| it.contains(network)), "{network}");
         }
         let newest = at("curl", "192.0.39.1");
-        assert!(noted(&ann, &newest, Timestamp::UNIX_EPOCH).is_empty());
+        assert!(note(&ann, &newest, Timestamp::UNIX_EPOCH).is_empty());
     }
 }

@@ -139,7 +139,8 @@ async fn check(
 
 /// `user`, who is known as `account`, if the password is theirs and they may come in.
 /// Nobody is refused like somebody with another password, and it takes and counts as
-/// much.
+/// much. Only who is at the very address of an account's owner can tell the two apart, once
+/// an address has to wait and the owner, as an exception, does not.
 pub(super) async fn let_in(
     state: &ApiState,
     client: &Client,

@@ -1,6 +1,8 @@
 //! Many people behind one address, and one of them guesses.
 
-use axum::Router;
+use std::{net::SocketAddr, time::Duration};
+
+use axum::{Router, extract::ConnectInfo};
 use futures::future::join_all;
 use http::{Method, header};
 use kite_core::{
@@ -112,6 +114,36 @@ async fn who_guesses_at_a_name_next_to_its_owner_does_not_hold_up_their_browser(
         // A newer version of it is the same one.
         let signed_in = sign_in_by("Firefox/141.0", &router, "ann", PASSWORD).await;
         assert_eq!(signed_in.status, 200, "{signed_in:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_is_in_the_network_of_an_account_does_not_find_out_that_there_is_one() {
+    let world = World::new().await;
+    world.user("ann", AccessLevel::User).await;
+    let elsewhere = async |name: &str| {
+        let body = json!({"username": name, "password": "wrong horse"});
+        let mut asked = request(Method::POST, SIGN_IN, "", Some(body));
+        let peer = SocketAddr::from(([192, 0, 2, 77], 4000));
+        asked.extensions_mut().insert(ConnectInfo(peer));
+        send(&world.router, asked).await
+    };
+    // Until the address has to wait for longer than what follows takes: each further
+    // failure doubles it.
+    let mut number = 0;
+    loop {
+        number += 1;
+        let guess = elsewhere(&format!("pupil{number}")).await;
+        let wait = guess.headers.get(header::RETRY_AFTER);
+        match wait.map(|it| it.to_str().unwrap().parse::<u64>().unwrap()) {
+            Some(wait) if wait > 3 => break,
+            Some(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+            None => drop(guess.is_problem(401, "wrong-credentials")),
+        }
+    }
+    for name in ["ann", "nobody"] {
+        let guess = elsewhere(name).await;
+        guess.is_problem(429, "too-many-requests");
     }
 }
 
