@@ -18,7 +18,7 @@ use crate::{
         COOKIE_MEANING, Caller, Client, EMAIL_UNVERIFIED, PASSWORD, PasswordOwner, SignedIn,
         StoredPassword, belongs_to, end_session, end_sessions_but, greet, is_long, is_open,
         new_epoch, prove_password, proved_until, read_password, require_free_email, rest_on,
-        sessions_of, unasked,
+        sessions_of,
     },
     key_dates,
     notices::note_edit,
@@ -282,7 +282,6 @@ async fn change_password(
     let spec = Value::from(spec);
     let cache = &state.caches().users;
     let edited = edit_noting(&state, cache, user, &condition, &spec, &notes, &form).await;
-    let edited = edited.map_err(unasked);
     let edited = password.settle(&state, Some(user), edited).await?;
     tracing::info!(user = caller.name(), "changed the own password");
     // They are over by now; this clears them away.

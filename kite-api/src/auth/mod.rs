@@ -55,7 +55,7 @@ pub(crate) use self::{
     passwords::Passwords,
     personal::{NotedUses, end_token, is_token_of, is_valid, new_token, tokens_of},
     prove::{Evidence, prove_password, proved_until, verify_password},
-    raise::{rest_on, unasked},
+    raise::rest_on,
     routes::routes,
     second_factor::{confirm, enrol, find_factor, remove_factor, require_second_factor},
     session::{belongs_to, end_session, end_sessions_but, end_sessions_of, is_open, sessions_of},

@@ -38,24 +38,11 @@ pub(crate) async fn rest_on(
     condition.check(now.as_ref())?;
     // The password was looked at for the level of before.
     if level.is_none() && now.spec.access_level != user.spec.access_level {
-        return Err(at_the_same_moment());
+        return Err(Problem::new(
+            ProblemKind::Conflict,
+            "the account was changed by somebody else at the same moment: try again",
+        ));
     }
-    let as_found = IfMatch::as_found(now.as_ref());
+    let as_found = condition.as_found(now.as_ref());
     Ok((now, as_found))
-}
-
-/// Who has sent no `If-Match` is not told of one.
-pub(crate) fn unasked(problem: Problem) -> Problem {
-    if problem.kind() == ProblemKind::ChangedMeanwhile {
-        at_the_same_moment()
-    } else {
-        problem
-    }
-}
-
-fn at_the_same_moment() -> Problem {
-    Problem::new(
-        ProblemKind::Conflict,
-        "the account was changed by somebody else at the same moment: try again",
-    )
 }

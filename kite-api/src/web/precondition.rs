@@ -34,22 +34,38 @@ pub(crate) fn tag_of<K: Object>(object: &K) -> String {
 
 /// What a request's `If-Match` says.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct IfMatch(Vec<String>);
+pub(crate) struct IfMatch {
+    tags: Vec<String>,
+    /// Whether the request has named none of them: Kite itself has looked.
+    is_unasked: bool,
+}
 
 impl IfMatch {
-    /// That nobody edits an object any more after it was found so, whoever asks: for what
-    /// rests on a look at it.
-    pub(crate) fn as_found<K: Object>(object: &K) -> Self {
-        Self(vec![tag_of(object)])
+    /// The same, and that nobody edits an object any more after it was found so, whoever
+    /// asks: for what rests on a look at it. Who has not sent the tag that it had then is
+    /// not told of an `If-Match`.
+    pub(crate) fn as_found<K: Object>(&self, object: &K) -> Self {
+        let tag = tag_of(object);
+        let is_unasked = !self.tags.contains(&tag);
+        Self {
+            tags: vec![tag],
+            is_unasked,
+        }
     }
 
     /// Refuses an object that is not as the request thinks.
     pub(crate) fn check<K: Object>(&self, object: &K) -> Result<(), Problem> {
         let tag = tag_of(object);
-        if self.0.is_empty() || self.0.iter().any(|given| given == "*" || *given == tag) {
+        if self.tags.is_empty() || self.tags.iter().any(|it| it == "*" || *it == tag) {
             return Ok(());
         }
-        let given = self.0.join(", ");
+        if self.is_unasked {
+            return Err(Problem::new(
+                ProblemKind::Conflict,
+                "it was changed by somebody else at the same moment: try again",
+            ));
+        }
+        let given = self.tags.join(", ");
         Err(Problem::new(
             ProblemKind::ChangedMeanwhile,
             format!(
@@ -70,7 +86,10 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
             tags.extend(line.split(',').map(|tag| tag.trim().to_owned()));
         }
         if tags.iter().all(|tag| is_tag(tag)) {
-            return Ok(Self(tags));
+            return Ok(Self {
+                tags,
+                is_unasked: false,
+            });
         }
         Err(refused(
             &parts.headers,
@@ -132,7 +151,7 @@ pub(crate) async fn edit_noting<K: Object>(
     condition.check(object)?;
     let key = ObjectKey::of(object);
     // Without a condition what others write at the same time is no matter.
-    let mut version = if condition.0.is_empty() {
+    let mut version = if condition.tags.is_empty() {
         None
     } else {
         object.resource_version()
@@ -172,7 +191,7 @@ pub(crate) async fn delete<K: Object>(
 ) -> Result<(), Problem> {
     const GONE: PropagationPolicy = PropagationPolicy::Background;
     condition.check(object)?;
-    if condition.0.is_empty() {
+    if condition.tags.is_empty() {
         return match state.cluster().remove(object, GONE).await {
             // It goes, though the answer, which is the object, cannot be read.
             Ok(()) | Err(ClusterError::Unreadable { .. }) => Ok(()),

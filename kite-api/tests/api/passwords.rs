@@ -1,6 +1,6 @@
 //! What a new password must be, wherever one is set.
 
-use ::http::Method;
+use ::http::{Method, header};
 use kite_core::crd::AccessLevel;
 use serde_json::{Value, json};
 
@@ -237,24 +237,38 @@ const EVE: &str = "/api/v1/admin/users/eve";
 
 #[tokio::test]
 async fn who_sets_a_short_password_while_they_are_raised_is_not_raised() {
-    let world = World::new().await;
-    let root = world.user("root", AccessLevel::Admin).await;
-    let (slow, gate, _) = held(&world, &root).await;
-    let meanwhile = async {
-        gate.holds_one().await;
-        let short = json!({"password": SHORT});
-        assert_eq!(world.patch(EVE, &root, short).await.status, 200);
-        gate.let_on(9);
-    };
-    let raise = request(
-        Method::PATCH,
-        EVE,
-        &root,
-        Some(json!({"accessLevel": "Admin"})),
-    );
-    let (raised, ()) = tokio::join!(send(&slow, raise), meanwhile);
-    raised.is_problem(412, "changed-meanwhile");
-    assert_eq!(world.get(EVE, &root).await.text("/accessLevel"), "User");
+    // Who sent an `If-Match` is told of it, and nobody else.
+    for (condition, status, kind) in [
+        (None, 409, "conflict"),
+        (Some("*"), 409, "conflict"),
+        (Some("its own"), 412, "changed-meanwhile"),
+    ] {
+        let world = World::new().await;
+        let root = world.user("root", AccessLevel::Admin).await;
+        let (slow, gate, _) = held(&world, &root).await;
+        let body = json!({"accessLevel": "Admin"});
+        let mut raise = request(Method::PATCH, EVE, &root, Some(body));
+        if let Some(condition) = condition {
+            let eve = world.get(EVE, &root).await;
+            let tag = match condition {
+                "*" => condition,
+                _ => eve.text("/etag"),
+            };
+            let headers = raise.headers_mut();
+            headers.insert(header::IF_MATCH, tag.parse().unwrap());
+        }
+        let meanwhile = async {
+            gate.holds_one().await;
+            let short = json!({"password": SHORT});
+            assert_eq!(world.patch(EVE, &root, short).await.status, 200);
+            gate.let_on(9);
+        };
+        let (raised, ()) = tokio::join!(send(&slow, raise), meanwhile);
+        raised.is_problem(status, kind);
+        let told = raised.text("/detail").contains("If-Match");
+        assert_eq!(told, status == 412, "{raised:?}");
+        assert_eq!(world.get(EVE, &root).await.text("/accessLevel"), "User");
+    }
 }
 
 #[tokio::test]
