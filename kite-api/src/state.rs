@@ -1,6 +1,7 @@
 //! [`ApiState`]: what every handler shares, and how it is built.
 
 mod builder;
+mod cluster_ranges;
 
 use std::{
     net::IpAddr,
@@ -23,6 +24,7 @@ use parking_lot::Mutex;
 use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 
 pub use self::builder::{ApiStateBuilder, BuildError};
+use self::cluster_ranges::ClusterRanges;
 use crate::{
     audit::{ApiAudit, Audited},
     auth::{
@@ -75,6 +77,7 @@ pub(crate) struct Inner {
     provider_sign_in: Throttle,
     providers: Providers,
     lookups: Lookups,
+    cluster_ranges: ClusterRanges,
     trials: Semaphore,
     bodies: Budget,
     streams: OwnersBudget,
@@ -199,12 +202,10 @@ impl ApiState {
         if never.iter().any(|range| range.contains(address)) {
             return true;
         }
-        let platform = self.platform_object();
-        let status = platform.as_ref().and_then(|it| it.status.as_ref());
-        let ranges = status.map(|status| status.cluster_addresses.as_slice());
-        let ranges = ranges.unwrap_or_default().iter();
-        let mut ranges = ranges.filter_map(|text| text.parse::<Cidr>().ok());
-        ranges.any(|range| range.contains(address))
+        self.platform_object().is_some_and(|platform| {
+            let ranges = self.inner.cluster_ranges.of(&platform);
+            ranges.iter().any(|range| range.contains(address))
+        })
     }
 
     /// Guards passwords and the bootstrap token.

@@ -15,7 +15,7 @@ use kube::Client;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::{ApiState, Inner, Settings, background, once_filled};
+use super::{ApiState, Inner, Settings, background, cluster_ranges::ClusterRanges, once_filled};
 use crate::{
     audit::{ApiAudit, Audited, LogRequests},
     auth::{
@@ -315,6 +315,7 @@ impl ApiStateBuilder {
             provider_sign_in: Throttle::new(Limits::PROVIDER),
             providers: Providers::new(self.reach),
             lookups: Lookups::default(),
+            cluster_ranges: ClusterRanges::default(),
             trials: Semaphore::new(TRIALS),
             bodies: Budget::shared(self.body_memory),
             streams: OwnersBudget::new(
