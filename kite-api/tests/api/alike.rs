@@ -19,10 +19,7 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::{
-    gate::Gate,
-    world::{Answer, PASSWORD, World, request, send},
-};
+use crate::world::{Answer, PASSWORD, World, request, send};
 
 const NEW: &str = "another long battery";
 const OLD_POD: &str = "kite-api-5d4f-old";
@@ -124,34 +121,4 @@ async fn a_password_that_an_earlier_version_knows_as_well_is_as_long_as_it_is() 
     assert!(user(&world, "ann").await.spec.password_hash.is_some());
     let raised = raise().await;
     assert_eq!(raised.status, 200, "{raised:?}");
-}
-
-#[tokio::test]
-async fn who_comes_while_somebody_looks_waits_for_what_is_found() {
-    let world = World::new().await;
-    world.user("ann", AccessLevel::User).await;
-    pod(&world, OLD_POD).await;
-    let looks = || world.fake.log().count("list", "pods");
-    let before = looks();
-    // The hash stays in the account, so that each sign-in asks.
-    let (slow, gate) = Gate::replica(
-        &world,
-        |it| it.instance(Instance::new(7, Some(NEW_POD.to_owned()))),
-        |request| request.method() == Method::GET && request.uri().path().ends_with("/pods"),
-    )
-    .await;
-    let asking: Vec<_> = (0..4)
-        .map(|_| {
-            let slow = slow.clone();
-            tokio::spawn(async move { sign_in(&slow, "ann", PASSWORD).await.status })
-        })
-        .collect();
-    gate.holds_one().await;
-    // The others come to it as well.
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    gate.let_on(9);
-    for asked in asking {
-        assert_eq!(asked.await.unwrap(), 200);
-    }
-    assert_eq!(looks(), before + 1);
 }
