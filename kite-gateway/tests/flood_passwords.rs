@@ -87,6 +87,14 @@ async fn other_password(bed: &Bed, number: usize) -> Duration {
     started.elapsed()
 }
 
+/// How long a guess at the costly hash takes beside nobody.
+async fn one_hash(bed: &Bed, guess: &str) -> Duration {
+    let started = Instant::now();
+    let is_in = try_password(bed.address, "costly", guess).await;
+    assert!(!is_in.unwrap());
+    started.elapsed()
+}
+
 /// The address of the guesses is the same as that of everybody else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_owners_costly_hashes_keep_no_other_waiting() {
@@ -113,10 +121,7 @@ async fn one_owners_costly_hashes_keep_no_other_waiting() {
     });
     let mut others = Bystanders::come(&bed, "web").await;
     let before = resident();
-    let started = Instant::now();
-    let is_in = try_password(bed.address, "costly", "wrong").await;
-    assert!(!is_in.unwrap());
-    let one_hash = started.elapsed();
+    let before_it = one_hash(&bed, "wrong").await;
 
     let mut flood = Flood::start(&bed.address.to_string());
     flood.line(BEGUN).await;
@@ -130,6 +135,11 @@ async fn one_owners_costly_hashes_keep_no_other_waiting() {
     flood.go_on().await;
     let guesses = flood.line("answered ").await;
     flood.end().await;
+    // The first one waits for what is left of the guesses.
+    one_hash(&bed, "still wrong").await;
+    let after_it = one_hash(&bed, "wrong again").await;
+    // The machine has other things to do, before the flood or after it.
+    let one_hash = before_it.max(after_it);
     eprintln!("{guesses} guesses at a hash of {one_hash:?}; the other's login {slowest:?} at most");
     // Twenty guesses are waiting all the time, on two threads: in their order it would
     // be ten hashes. In turn it is what is left of one, while two are computed on

@@ -5,6 +5,8 @@
 
 mod floods;
 
+use std::time::Duration;
+
 use kite_process::Serving;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -31,20 +33,20 @@ fn is_whole(answer: &[u8]) -> bool {
     }
 }
 
-/// Whether a request is answered with 200, on a connection that goes on.
-async fn is_answered(client: &mut TcpStream, head: &str) -> bool {
+/// What a request is answered with, on a connection that goes on; nothing where that was
+/// closed.
+async fn status(client: &mut TcpStream, head: &str) -> Option<u16> {
     let asked = format!("{head}\r\nHost: a\r\n\r\n");
-    if client.write_all(asked.as_bytes()).await.is_err() {
-        return false;
-    }
+    client.write_all(asked.as_bytes()).await.ok()?;
     let mut answer = Vec::new();
     while !is_whole(&answer) {
         let read = timeout(PATIENCE, client.read_buf(&mut answer)).await;
         if read.expect("it never comes").unwrap_or(0) == 0 {
-            return false;
+            return None;
         }
     }
-    answer.starts_with(b"HTTP/1.1 200")
+    let text = String::from_utf8_lossy(&answer);
+    text.split(' ').nth(1)?.parse().ok()
 }
 
 #[tokio::test]
@@ -56,7 +58,7 @@ async fn strangers_who_hold_all_places_keep_nobody_out_who_is_signed_in() {
     let stranger = "GET /health HTTP/1.1";
     let come = async |head: &str| {
         let mut client = TcpStream::connect(stage.address).await.unwrap();
-        assert!(is_answered(&mut client, head).await, "{head}");
+        assert_eq!(status(&mut client, head).await, Some(200), "{head}");
         client
     };
     let mut strangers = Vec::new();
@@ -67,17 +69,25 @@ async fn strangers_who_hold_all_places_keep_nobody_out_who_is_signed_in() {
     let mut ann = come(&signed_in).await;
     for n in 0..2 * PLACES {
         strangers.push(come(stranger).await);
-        let is_there = is_answered(&mut ann, &signed_in).await;
-        assert!(is_there, "was cut off by stranger {n}");
+        let answer = status(&mut ann, &signed_in).await;
+        assert_eq!(answer, Some(200), "was cut off by stranger {n}");
     }
     stage.answers(&token).await;
     // A token that somebody made up keeps no place.
     let made_up = "GET /api/v1/me HTTP/1.1\r\nAuthorization: Bearer kite_nobodys";
     let mut impostor = TcpStream::connect(stage.address).await.unwrap();
-    assert!(!is_answered(&mut impostor, made_up).await);
+    assert_eq!(status(&mut impostor, made_up).await, Some(401));
+    assert_eq!(status(&mut impostor, stranger).await, Some(200));
     for _ in 0..PLACES {
         strangers.push(come(stranger).await);
     }
-    while is_answered(&mut impostor, stranger).await {}
+    // It has made room for one of them.
+    let goes = async {
+        while let Some(answer) = status(&mut impostor, stranger).await {
+            assert_eq!(answer, 200);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, goes).await.expect("it keeps its place");
     stage.stop.cancel();
 }
