@@ -1,7 +1,7 @@
 //! Strangers who hold all connections that there are, with a cheap request now and then,
 //! keep nobody out who is signed in.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod floods;
 
