@@ -64,7 +64,7 @@ fn look(inner: &Inner) -> Plan {
     if !connections.is_live() {
         return Plan::default();
     }
-    plan(connections.list(|it| !it.is_live()), Timestamp::now())
+    plan(connections.list(|_| true), Timestamp::now())
 }
 
 /// Has sessions stand for others, as many of these as one look takes on. `true` if there
@@ -75,11 +75,11 @@ async fn merge_all(cluster: &KubeCluster, mut merges: Vec<Merge>) -> bool {
     merges.shuffle(&mut rand::rng());
     let (mut left, mut gone) = (MOST_OF_LOOK, 0);
     for mut one in merges {
-        one.gone.truncate(left);
-        left -= one.gone.len();
-        if one.gone.is_empty() {
+        if left == 0 {
             break;
         }
+        one.gone.truncate(left);
+        left = left.saturating_sub(one.counted.len() + one.gone.len());
         match merge(cluster, one).await {
             Ok(count) => gone += count,
             Err(error) => {

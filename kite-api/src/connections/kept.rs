@@ -9,8 +9,9 @@
 //!   who comes again and again pushes out their own. Of addresses there can be as many as
 //!   somebody likes, so those that came first have a part of their own, and all others one
 //!   together.
-//! - Of those that were used, what is beyond is not forgotten but counted: the oldest that is
-//!   kept of its like stands for it (`merge`).
+//! - Of those that were used, what is beyond is not forgotten but counted: one that is kept of
+//!   its like stands for it (`merge`), the oldest at first. It goes on doing so until it is
+//!   about to be too old itself; then the newest of its like stands for it as well.
 //! - Where there are too many in all, those of the owner with the most go first. Of these
 //!   one from each address in which something was done goes last, and the recorded ones
 //!   before that.
@@ -20,7 +21,12 @@
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
 use jiff::{Timestamp, ToSpan as _};
-use kite_core::crd::{ConnectionKind, KiteConnection};
+use kite_core::{
+    cluster::ObjectKey,
+    crd::{ConnectionKind, KiteConnection},
+};
+
+use super::claims::{Claims, key};
 
 /// Sessions of one VM in which nothing was done that are kept when they have ended.
 const MOST_IDLE: usize = 50;
@@ -30,6 +36,8 @@ const MOST_USED: usize = 1_000;
 const MOST_IN_ALL: usize = 20_000;
 /// For how long they are kept.
 const KEPT_HOURS: i64 = 30 * 24;
+/// How long before that one that stands for others has another one do so.
+const HANDED_ON_HOURS: i64 = 24;
 
 /// What is to become of sessions.
 #[derive(Debug, Default)]
@@ -44,8 +52,64 @@ pub(super) struct Plan {
 #[derive(Debug)]
 pub(super) struct Merge {
     pub(super) into: Arc<KiteConnection>,
-    /// The oldest first.
+    /// Those that it has counted already: they are only deleted.
+    pub(super) counted: Vec<Arc<KiteConnection>>,
+    /// The names of all that it has counted and that are still there. Some of them may be
+    /// neither deleted nor forgotten, such as one that was taken back as not over.
+    pub(super) still: Vec<String>,
+    /// Those that it has not. The oldest first.
     pub(super) gone: Vec<Arc<KiteConnection>>,
+}
+
+/// A plan in the making.
+struct Draft {
+    claims: Claims,
+    old: Vec<Arc<KiteConnection>>,
+    merges: HashMap<ObjectKey, Merge>,
+    /// Who ended before is not kept.
+    oldest: Timestamp,
+    /// Who ended before stands for others no longer than it has to.
+    aging: Timestamp,
+}
+
+impl Draft {
+    fn merge(&mut self, into: &Arc<KiteConnection>) -> &mut Merge {
+        let claims = &self.claims;
+        let merge = self.merges.entry(key(into));
+        merge.or_insert_with(|| Merge {
+            into: Arc::clone(into),
+            counted: Vec::new(),
+            still: claims.still_there(into),
+            gone: Vec::new(),
+        })
+    }
+
+    fn is_old(&self, connection: &KiteConnection) -> bool {
+        let ended = connection.spec.ended.as_ref();
+        ended.is_some_and(|it| it.at.0 < self.oldest)
+    }
+
+    /// Whether it was decided already what becomes of `connection`: it was counted, or is
+    /// to be by another one than it would be now.
+    fn has_decided(&mut self, connection: &Arc<KiteConnection>) -> bool {
+        let is_used = Done::of(connection) == Done::Used;
+        if let Some(by) = self.claims.counted_by(connection).cloned() {
+            // What was recorded since then is seen, too.
+            if is_used && !self.is_old(&by) {
+                self.merge(&by).counted.push(Arc::clone(connection));
+            }
+            return true;
+        }
+        let by = self.claims.claimed_by(connection).filter(|_| is_used);
+        let Some(by) = by.cloned() else {
+            return false;
+        };
+        // Otherwise it waits until that one is gone.
+        if self.claims.is_free(&by) && !self.is_old(&by) {
+            self.merge(&by).gone.push(Arc::clone(connection));
+        }
+        true
+    }
 }
 
 /// What was done in a session that has ended: what says more is kept longer.
@@ -72,17 +136,18 @@ impl Done {
         }
     }
 
-    /// How many of one VM are kept.
-    fn most(self) -> usize {
+    /// How many of one VM are kept, where so many are of those that were used.
+    fn most(self, used: usize) -> usize {
         match self {
             Self::Recorded => usize::MAX,
-            Self::Used => MOST_USED,
+            Self::Used => used,
             Self::Nothing => MOST_IDLE,
         }
     }
 }
 
 /// A session that has ended.
+#[derive(Clone)]
 struct Session {
     at: Timestamp,
     connection: Arc<KiteConnection>,
@@ -111,17 +176,31 @@ struct Alike {
     kept: usize,
 }
 
-/// What becomes of `all` that have ended.
+/// What becomes of those of `all` that have ended. `all` are all that there are.
 pub(super) fn plan(all: Vec<Arc<KiteConnection>>, now: Timestamp) -> Plan {
+    plan_within(all, now, MOST_USED)
+}
+
+/// The same with so many of a VM that were used.
+pub(super) fn plan_within(all: Vec<Arc<KiteConnection>>, now: Timestamp, used: usize) -> Plan {
     let oldest = now - KEPT_HOURS.hours();
-    let mut plan = Plan::default();
+    let mut draft = Draft {
+        claims: Claims::of(&all),
+        old: Vec::new(),
+        merges: HashMap::new(),
+        oldest,
+        aging: oldest + HANDED_ON_HOURS.hours(),
+    };
     let mut of_vm: HashMap<_, Vec<Session>> = HashMap::new();
     for connection in all {
         let Some(at) = connection.spec.ended.as_ref().map(|it| it.at.0) else {
             continue;
         };
         if at < oldest {
-            plan.old.push(connection);
+            draft.old.push(connection);
+            continue;
+        }
+        if draft.has_decided(&connection) {
             continue;
         }
         let owner = connection.metadata.namespace.clone();
@@ -132,38 +211,60 @@ pub(super) fn plan(all: Vec<Arc<KiteConnection>>, now: Timestamp) -> Plan {
     let mut of_owner: HashMap<Option<String>, Vec<Alike>> = HashMap::new();
     for ((owner, _, done), sessions) in of_vm {
         let alike = of_owner.entry(owner).or_default();
-        alike.extend(by_door(done, sessions));
+        alike.extend(by_door(done, sessions, done.most(used)));
     }
     let count = |all: &Vec<Alike>| all.iter().map(|it| it.kept).sum::<usize>();
     let each = part_of_each(of_owner.values().map(count).collect(), MOST_IN_ALL);
     for mut all in of_owner.into_values() {
         shrink(&mut all, each);
         for alike in all {
-            alike.go(&mut plan);
+            alike.go(&mut draft);
         }
     }
-    plan
+    Plan {
+        old: draft.old,
+        merges: draft.merges.into_values().collect(),
+    }
 }
 
 impl Alike {
     /// Those that are not kept go.
-    fn go(mut self, plan: &mut Plan) {
-        let gone = self.sessions.split_off(self.kept);
-        let gone: Vec<_> = gone.into_iter().rev().map(|it| it.connection).collect();
-        match self.sessions.pop() {
-            _ if gone.is_empty() => {}
-            Some(into) if self.done == Done::Used => plan.merges.push(Merge {
-                into: into.connection,
-                gone,
-            }),
-            _ => plan.old.extend(gone),
+    fn go(mut self, draft: &mut Draft) {
+        if self.done != Done::Used || self.kept == 0 {
+            let gone = self.sessions.split_off(self.kept);
+            draft.old.extend(gone.into_iter().map(|it| it.connection));
+            return;
         }
+        let bears = |it: &Session| draft.claims.bears(&it.connection);
+        let (bearers, mut kept): (Vec<_>, Vec<_>) = self.sessions.into_iter().partition(bears);
+        let is_young = |it: &Session| it.at >= draft.aging;
+        let (mut bearers, mut moving): (Vec<_>, Vec<_>) = bearers.into_iter().partition(is_young);
+        // There may be several, since what is alike changes with what else there is. Up to
+        // half of what is kept stays as it is.
+        moving.extend(bearers.split_off(bearers.len().min(self.kept.div_ceil(2))));
+        let mut gone = kept.split_off(kept.len().min(self.kept - bearers.len()));
+        let next = if moving.is_empty() {
+            kept.last()
+        } else {
+            kept.first().filter(|it| is_young(it))
+        };
+        let Some(into) = bearers.first().or(next).or(moving.first()).cloned() else {
+            return;
+        };
+        // Only newer ones stand for older ones, so that none is handed around.
+        moving.retain(|it| into.place() < it.place() && !draft.claims.is_busy(&it.connection));
+        gone.extend(moving);
+        if gone.is_empty() {
+            return;
+        }
+        gone.sort_by(|one, other| other.place().cmp(&one.place()));
+        let gone = gone.into_iter().map(|it| it.connection);
+        draft.merge(&into.connection).gone.extend(gone);
     }
 }
 
 /// Sorts the sessions of one VM by who came from where, each with its part.
-fn by_door(done: Done, sessions: Vec<Session>) -> Vec<Alike> {
-    let most = done.most();
+fn by_door(done: Done, sessions: Vec<Session>, most: usize) -> Vec<Alike> {
     let mut doors: HashMap<(ConnectionKind, String, Option<String>), Vec<Session>> = HashMap::new();
     for session in sessions {
         let spec = &session.connection.spec;

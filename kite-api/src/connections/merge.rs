@@ -1,9 +1,9 @@
 //! Has one session stand for others, of which it then says how many there were, since when
 //! and until when, from where, and what they carried.
 //!
-//! First they are counted, by one write that names them, and then they are deleted. Whoever
-//! finds one that is named knows that it was counted, so that none is counted twice, wherever
-//! a replica was broken off; and of two that begin at once the API server takes one's write.
+//! First each of them names who counts it, then they are counted by one write that names
+//! them, and then they are deleted. Why so none is counted twice, wherever a replica is
+//! broken off and however many of them are at it, is said in `claims`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,10 +13,11 @@ use kite_core::{
     crd::{EarlierConnections, KiteConnection, MOST_COUNTED, MOST_EARLIER_PEERS},
 };
 use kube::ResourceExt as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
+    claims::{COUNTED_BY, named_by},
     forget::{Deleted, PARALLEL, PATIENCE, delete},
     kept::Merge,
 };
@@ -27,72 +28,133 @@ const EACH: Duration = Duration::from_millis(5);
 
 /// Carries it out, as far as nobody else is at it. Gives how many are not there any more.
 pub(super) async fn merge(cluster: &KubeCluster, merge: Merge) -> Result<usize, String> {
-    let Merge { into, gone } = merge;
+    let Merge {
+        into,
+        counted,
+        mut still,
+        gone,
+    } = merge;
     let mut into = into.as_ref().clone();
-    let counted = into.spec.earlier.as_ref().map(|it| it.counted.clone());
-    let counted = counted.unwrap_or_default();
-    let (waiting, new): (Vec<_>, Vec<_>) = gone
-        .into_iter()
-        .partition(|it| counted.contains(&it.name_any()));
-    let (mut count, mut is_clear) = clear(cluster, &waiting).await?;
-    for some in new.chunks(MOST_COUNTED) {
-        // The next write would name others, and what stays would be counted once more.
-        if !is_clear {
+    let mut next = Instant::now() + pause(&counted);
+    let mut count = clear(cluster, &counted, &mut still).await?;
+    let mut gone = gone.as_slice();
+    while !gone.is_empty() {
+        // Those that are still there it goes on naming.
+        let room = MOST_COUNTED.saturating_sub(still.len());
+        if room == 0 {
             break;
         }
-        let Some(written) = note(cluster, &into, some).await? else {
+        tokio::time::sleep_until(next).await;
+        let (some, rest) = gone.split_at(gone.len().min(room));
+        gone = rest;
+        next = Instant::now() + pause(some);
+        let some = claim_all(cluster, &into, some).await?;
+        if some.is_empty() {
+            continue;
+        }
+        let Some(written) = note(cluster, &into, &some, &still).await? else {
             break;
         };
         into = written;
-        let cleared = clear(cluster, some).await?;
-        count += cleared.0;
-        is_clear = cleared.1;
+        count += clear(cluster, &some, &mut still).await?;
     }
+    tokio::time::sleep_until(next).await;
     Ok(count)
 }
 
-/// Writes that `into` stands for `some` as well. `None` if it is another by now, as where
-/// another replica was first.
+/// How long so many take at least.
+fn pause(some: &[Arc<KiteConnection>]) -> Duration {
+    EACH * u32::try_from(some.len()).unwrap_or(u32::MAX)
+}
+
+/// Has `some` name `into` as the one that counts them. Gives those that do, as they are now;
+/// the others have changed meanwhile, or are another's.
+async fn claim_all(
+    cluster: &KubeCluster,
+    into: &KiteConnection,
+    some: &[Arc<KiteConnection>],
+) -> Result<Vec<Arc<KiteConnection>>, String> {
+    let by = into.name_any();
+    let by = by.as_str();
+    let claiming = some
+        .iter()
+        .cloned()
+        .map(|it| async move { claim(cluster, by, it).await });
+    let mut claiming = stream::iter(claiming).buffered(PARALLEL);
+    let mut claimed = Vec::new();
+    while let Some(one) = claiming.next().await {
+        claimed.extend(one?);
+    }
+    Ok(claimed)
+}
+
+async fn claim(
+    cluster: &KubeCluster,
+    by: &str,
+    connection: Arc<KiteConnection>,
+) -> Result<Option<Arc<KiteConnection>>, String> {
+    if named_by(&connection) == Some(by) {
+        return Ok(Some(connection));
+    }
+    let patch = json!({ "metadata": { "annotations": { COUNTED_BY: by } } });
+    let claimed = edit(cluster, &connection, patch).await?;
+    Ok(claimed.map(Arc::new))
+}
+
+/// Writes that `into` stands for `some` as well, and has counted those and `still`. `None` if
+/// it is another by now, as where another replica was first.
 async fn note(
     cluster: &KubeCluster,
     into: &KiteConnection,
     some: &[Arc<KiteConnection>],
+    still: &[String],
 ) -> Result<Option<KiteConnection>, String> {
-    let earlier = together(into.spec.earlier.as_ref(), some);
-    let patch = json!({ "spec": { "earlier": earlier } });
-    let edit = patch_unchanged(cluster, into, patch);
+    let mut earlier = together(into.spec.earlier.as_ref(), some);
+    if let Some(earlier) = &mut earlier {
+        earlier.counted.extend_from_slice(still);
+    }
+    edit(cluster, into, json!({ "spec": { "earlier": earlier } })).await
+}
+
+/// Writes `patch`. `None` if `connection` is another by now, or gone.
+async fn edit(
+    cluster: &KubeCluster,
+    connection: &KiteConnection,
+    patch: Value,
+) -> Result<Option<KiteConnection>, String> {
+    let edit = patch_unchanged(cluster, connection, patch);
     match tokio::time::timeout(PATIENCE, edit).await {
         Ok(written) => written.map_err(|error| error.to_string()),
         Err(_) => Err("the API server did not answer in time".to_owned()),
     }
 }
 
-/// Deletes those that were counted. Gives how many there were, and whether none is left.
+/// Deletes those that were counted. Gives how many there were; the names of those that stay
+/// are in `still`, and of the others are not.
 async fn clear(
     cluster: &KubeCluster,
     some: &[Arc<KiteConnection>],
-) -> Result<(usize, bool), String> {
-    let pause = EACH * u32::try_from(some.len()).unwrap_or(u32::MAX);
-    let next = Instant::now() + pause;
+    still: &mut Vec<String>,
+) -> Result<usize, String> {
     let deleting = some
         .iter()
         .cloned()
-        .map(|it| async move { delete(cluster, &it).await });
+        .map(|it| async move { (it.name_any(), delete(cluster, &it).await) });
     let mut deleting = stream::iter(deleting).buffer_unordered(PARALLEL);
-    let (mut count, mut is_clear, mut failed) = (0, true, None);
-    while let Some(deleted) = deleting.next().await {
+    let (mut count, mut failed) = (0, None);
+    while let Some((name, deleted)) = deleting.next().await {
+        still.retain(|it| *it != name);
         match deleted {
             Ok(Deleted::Now) => count += 1,
             Ok(Deleted::Before) => {}
-            Ok(Deleted::Stays) => is_clear = false,
+            Ok(Deleted::Stays) => still.push(name),
             Err(error) => failed = Some(error),
         }
     }
-    if let Some(error) = failed {
-        return Err(error);
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(count),
     }
-    tokio::time::sleep_until(next).await;
-    Ok((count, is_clear))
 }
 
 /// What was counted before, and `some`.
@@ -140,51 +202,8 @@ fn alone(connection: &KiteConnection) -> EarlierConnections {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::*;
-
-    fn connection(number: i64, peer: &str) -> KiteConnection {
-        let spec = json!({
-            "vm": {"name": "web", "uid": "1"}, "owner": "ann", "login": "web", "kind": "Ssh",
-            "instance": "a", "number": number, "peer": peer,
-            "openedAt": format!("2026-01-01T00:{number:02}:00Z"),
-            "ended": {"at": "2026-01-02T00:00:00Z", "why": "over", "bytesUp": 1, "bytesDown": 2},
-        });
-        let spec = serde_json::from_value(spec).unwrap();
-        kite_core::connections::object("kite-user-ann", spec)
-    }
-
-    #[test]
-    fn what_is_counted_says_how_many_when_from_where_and_how_much() {
-        let some = [3, 4, 5].map(|number| Arc::new(connection(number, "192.0.2.1")));
-        let first = together(None, &some).unwrap();
-        assert_eq!((first.count, first.bytes_up, first.bytes_down), (3, 3, 6));
-        assert_eq!(first.first.0.to_string(), "2026-01-01T00:03:00Z");
-        assert_eq!(first.last.0.to_string(), "2026-01-01T00:05:00Z");
-        assert_eq!(first.peers, ["192.0.2.1"]);
-        assert_eq!(first.counted.len(), 3);
-
-        // One that has stood for others is counted with them.
-        let mut bearer = connection(6, "192.0.2.2");
-        bearer.spec.earlier = Some(first.clone());
-        let name = bearer.name_any();
-        let second = together(Some(&first), &[Arc::new(bearer)]).unwrap();
-        assert_eq!((second.count, second.bytes_up), (7, 7));
-        assert_eq!(second.first.0.to_string(), "2026-01-01T00:03:00Z");
-        assert_eq!(second.last.0.to_string(), "2026-01-01T00:06:00Z");
-        assert_eq!(second.peers, ["192.0.2.1", "192.0.2.2"]);
-        assert_eq!(second.counted, [name]);
-    }
-
-    #[test]
-    fn addresses_are_bounded() {
-        let some: Vec<_> = (0..40)
-            .map(|number| Arc::new(connection(number, &format!("192.0.2.{number}"))))
-            .collect();
-        let counted = together(None, &some).unwrap();
-        assert_eq!(counted.count, 40);
-        assert_eq!(counted.peers.len(), MOST_EARLIER_PEERS);
-    }
-}
+#[path = "merge_histories.rs"]
+mod histories;
+#[cfg(test)]
+#[path = "merge_tests.rs"]
+mod tests;

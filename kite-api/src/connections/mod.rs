@@ -11,11 +11,13 @@
 //! | `archive` | recordings whose sessions may be forgotten |
 //! | `recordings` | reading recordings from where gateways keep them |
 //! | `sweep` | the ends of those whose process is gone |
+//! | `claims` | which of them count which |
 //! | `kept` | which are kept of those that have ended, and for which others these stand |
 //! | `merge` | having one stand for others |
 //! | `forget` | clearing away what is not kept |
 
 mod archive;
+mod claims;
 mod forget;
 mod kept;
 mod merge;
