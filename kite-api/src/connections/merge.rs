@@ -26,6 +26,11 @@ use crate::unchanged::patch_unchanged;
 /// The time for each, at the pace of forgetting.
 const EACH: Duration = Duration::from_millis(5);
 
+/// What there is to do where the API server drops what is written, and says that it was.
+const OUTDATED: &str = "the API server drops spec.earlier of KiteConnections, which are not \
+                        deleted then: its CRDs are older than this version, apply those of this \
+                        one (kite crds | kubectl apply --server-side -f -)";
+
 /// Carries it out, as far as nobody else is at it. Gives how many are not there any more.
 pub(super) async fn merge(cluster: &KubeCluster, merge: Merge) -> Result<usize, String> {
     let Merge {
@@ -113,7 +118,16 @@ async fn note(
     if let Some(earlier) = &mut earlier {
         earlier.counted.extend_from_slice(still);
     }
-    edit(cluster, into, json!({ "spec": { "earlier": earlier } })).await
+    let patch = json!({ "spec": { "earlier": earlier } });
+    let written = edit(cluster, into, patch).await?;
+    let is_there = |written: &KiteConnection| {
+        let counts = |it: &EarlierConnections| (it.count, it.counted.clone());
+        written.spec.earlier.as_ref().map(counts) == earlier.as_ref().map(counts)
+    };
+    if written.as_ref().is_some_and(|it| !is_there(it)) {
+        return Err(OUTDATED.to_owned());
+    }
+    Ok(written)
 }
 
 /// Writes `patch`. `None` if `connection` is another by now, or gone.

@@ -6,7 +6,10 @@
 use std::collections::HashSet;
 
 use jiff::{Timestamp, ToSpan as _};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::{
+    api::core::v1::Namespace,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kite_core::crd;
 use kite_fake::{
     FakeCluster,
@@ -35,7 +38,11 @@ struct Stage {
 
 impl Stage {
     async fn new() -> Self {
-        let fake = FakeCluster::builder().crds(crd::all()).build().unwrap();
+        Self::with(crd::all()).await
+    }
+
+    async fn with(crds: Vec<CustomResourceDefinition>) -> Self {
+        let fake = FakeCluster::builder().crds(crds).build().unwrap();
         let cluster = KubeCluster::new(fake.client());
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(NAMESPACE.to_owned());
@@ -226,6 +233,38 @@ async fn who_is_about_to_be_too_old_is_counted_by_the_newest() {
     stage.settle(month(1)).await;
     assert_eq!(stage.bearers().await, [(9, 4)]);
     assert_eq!(stage.told().await, 9);
+}
+
+/// As one of an earlier version, which knows nothing of earlier sessions.
+fn outdated() -> Vec<CustomResourceDefinition> {
+    let mut all = crd::all();
+    let connections = all
+        .iter_mut()
+        .find(|it| it.spec.names.kind == "KiteConnection");
+    for version in &mut connections.unwrap().spec.versions {
+        let schema = version.schema.as_mut().unwrap();
+        let schema = schema.open_api_v3_schema.as_mut().unwrap();
+        let spec = schema.properties.as_mut().unwrap().get_mut("spec").unwrap();
+        spec.properties.as_mut().unwrap().remove("earlier").unwrap();
+        let rules = spec.x_kubernetes_validations.as_mut().unwrap();
+        rules.retain(|it| !it.rule.contains("earlier"));
+    }
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_deleted_where_nothing_can_be_counted() {
+    let mut stage = Stage::with(outdated()).await;
+    stage.end_many(USED + 3).await;
+    for _ in 0..2 {
+        let one = only(stage.look_soon().await);
+        let error = merge(&stage.cluster, one).await.unwrap_err();
+        assert!(
+            error.contains("spec.earlier") && error.contains("kite crds"),
+            "{error}"
+        );
+        assert_eq!(stage.all().await.len(), USED + 3);
+    }
 }
 
 /// Numbers by chance, and always the same.
