@@ -54,6 +54,8 @@ pub struct Verifier {
     broken: Option<Line>,
     /// Lines from before there were chains.
     unchained: u64,
+    /// The first of these that has a record behind or within something else.
+    collected: Option<Line>,
     wanted: HashSet<Hash>,
     faults: Vec<Remark>,
     notes: Vec<Remark>,
@@ -146,7 +148,12 @@ impl Verifier {
                 self.records += 1;
                 self.record(&line, record);
             }
-            Err(_) if self.records == 0 && self.broken.is_none() => self.unchained += 1,
+            Err(_) if self.records == 0 && self.broken.is_none() => {
+                self.unchained += 1;
+                if self.collected.is_none() && holds_chain(text) {
+                    self.collected = Some(line.clone());
+                }
+            }
             Err(_) => {
                 self.blame_broken();
                 self.broken = Some(line.clone());
@@ -239,6 +246,13 @@ impl Verifier {
             if self.records == 0 {
                 let text = "none of the lines has a chain: nothing can be said of them";
                 self.notes.push(last.remark(text));
+                // Said as a note it would be success, each time that nothing is looked at.
+                self.faults.extend(self.collected.iter().map(|line| {
+                    line.remark(
+                        "has a record behind or within something else, as in the log of a pod: \
+                         verify it with --collected",
+                    )
+                }));
             }
             let of_last = self.streams.values().find(|it| it.last.hash == last.hash);
             let text = match of_last {
@@ -266,6 +280,13 @@ impl Verifier {
             last: self.before.map(|line| line.hash),
         }
     }
+}
+
+/// Whether a line that is no record has one within it, also as a text in JSON.
+fn holds_chain(line: &[u8]) -> bool {
+    [br#""chain":{"#.as_slice(), br#"\"chain\":{"#.as_slice()]
+        .into_iter()
+        .any(|it| line.windows(it.len()).any(|part| part == it))
 }
 
 /// What is to be said of lines that had to be there and are not, up to `end`.

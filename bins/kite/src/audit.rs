@@ -26,8 +26,9 @@ pub(crate) enum Command {
     /// With --collected the files are logs in which records stand among other lines, such as
     /// `kubectl logs` prints those of several pods.
     ///
-    /// The exit code is 0 if all is as it was written as far as can be known, 3 if something
-    /// is not, and 1 if a file could not be read.
+    /// The exit code is 0 if all is as it was written as far as can be known, which of lines
+    /// that an older version wrote is nothing; 3 if something is not, if a log is read without
+    /// --collected, or has no records with it; and 1 if a file could not be read.
     Verify(Options),
 }
 

@@ -61,8 +61,12 @@ fn records_among_the_lines_of_a_log_are_looked_at() {
         "{told}"
     );
     let (code, told) = verify(&[name]);
-    assert_eq!(code, Some(0), "no line is a record by itself: {told}");
+    assert_eq!(code, Some(3), "no line is a record by itself: {told}");
     assert!(told.contains("nothing can be said of them"), "{told}");
+    assert!(
+        told.contains(&format!("{name}:1: ")) && told.contains("--collected"),
+        "{told}"
+    );
 
     fs::write(
         &path,
@@ -75,6 +79,31 @@ fn records_among_the_lines_of_a_log_are_looked_at() {
     fs::write(&path, "INFO answered\n").unwrap();
     let (code, told) = verify(&["--collected", name]);
     assert_eq!(code, Some(3), "a log without records shows nothing: {told}");
+}
+
+/// Whoever forgets --collected hears of it, also where a collector keeps lines as texts in
+/// JSON; files of an older version are what they were.
+#[test]
+fn a_log_is_told_from_a_file_of_an_older_version() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    let name = path.to_str().unwrap();
+    let records = directory.path().join("records");
+    write(&records);
+    let records = fs::read_to_string(records).unwrap();
+    let wrapped = records.lines().map(|it| json!({ "log": it }).to_string());
+    let wrapped: Vec<_> = wrapped.collect();
+    fs::write(&path, wrapped.join("\n")).unwrap();
+    let (code, told) = verify(&[name]);
+    assert_eq!(code, Some(3), "{told}");
+    assert!(told.contains("--collected"), "{told}");
+    let (code, told) = verify(&["--collected", name]);
+    assert_eq!(code, Some(0), "{told}");
+
+    fs::write(&path, "{\"event\":\"login\"}\n{\"event\":\"connection\"}\n").unwrap();
+    let (code, told) = verify(&[name]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains("nothing can be said of them"), "{told}");
 }
 
 #[test]
