@@ -36,7 +36,7 @@ use serde_json::{Map, Value};
 pub(crate) use self::{
     expiry::note_vm_edit,
     told::{note_edit, note_new, note_new_vm},
-    write::{find_out, tell_ahead},
+    write::{find_out, forget_end, tell_ahead},
 };
 use self::{
     expiry::{is_seen, is_told, of_vm},
@@ -211,12 +211,18 @@ async fn see(
     Ok(Done::default())
 }
 
+/// The VMs of `user`.
+fn all_vms_of(state: &ApiState, user: &KiteUser) -> Vec<Arc<KiteVirtualMachine>> {
+    let namespace = names::user_namespace(&user.name_any());
+    let vms = state.caches().vms.list_shown(Some(&namespace), |_| true);
+    vms.into_iter().map(|(vm, _)| vm).collect()
+}
+
 /// The VMs of `user` that are not being deleted.
 pub(crate) fn vms_of(state: &ApiState, user: &KiteUser) -> Vec<Arc<KiteVirtualMachine>> {
-    let namespace = names::user_namespace(&user.name_any());
-    let is_there = |vm: &KiteVirtualMachine| vm.metadata.deletion_timestamp.is_none();
-    let vms = state.caches().vms.list_shown(Some(&namespace), is_there);
-    vms.into_iter().map(|(vm, _)| vm).collect()
+    let mut vms = all_vms_of(state, user);
+    vms.retain(|vm| vm.metadata.deletion_timestamp.is_none());
+    vms
 }
 
 /// The annotations of `vm` once what others wrote of it is written down.
@@ -227,13 +233,14 @@ pub(crate) fn noted_of_vm(vm: &KiteVirtualMachine, now: Timestamp) -> Annotation
 /// What `user` has not seen by `now`. What others wrote is found here, too, and written
 /// down by the next sweep.
 fn unseen(state: &ApiState, user: &KiteUser, now: Timestamp) -> Notices {
-    let vms = vms_of(state, user);
+    let vms = all_vms_of(state, user);
     let vms: Vec<&KiteVirtualMachine> = vms.iter().map(AsRef::as_ref).collect();
     let there = applied(user.annotations(), &found(user, now));
     let mut notices = stored(&there);
     notices.retain(|(_, record)| is_told(record, &vms, now));
     let mut beyond = more(&there);
-    for vm in &vms {
+    let stay = vms.iter();
+    for vm in stay.filter(|vm| vm.metadata.deletion_timestamp.is_none()) {
         let there = noted_of_vm(vm, now);
         notices.append(&mut stored(&there));
         beyond = beyond.saturating_add(more(&there));

@@ -98,13 +98,29 @@ pub(super) fn note_seen(id: &str) -> (String, Value) {
     (SEEN.to_owned(), json!(id))
 }
 
-/// Whether a notice that the account has is told beside those of `vms`: one of a VM that
-/// expired is where that was deleted, as its time was over.
+/// Whether a notice that the account has is told beside those of `vms`, which are all that
+/// it has: one of a VM that expired is where that was deleted, as its time was over.
 pub(super) fn is_told(record: &Record, vms: &[&KiteVirtualMachine], now: Timestamp) -> bool {
-    let is_there = |uid: &String| vms.iter().any(|vm| vm.uid().as_ref() == Some(uid));
-    let is_over = |until: Timestamp| until <= now + CLOCKS;
+    let is_over = |until: Timestamp, at: Timestamp| until <= at + CLOCKS;
+    // Somebody may have it deleted before: then it is not over, however long that takes.
+    let keeps_silent = |vm: &&KiteVirtualMachine| {
+        let deleted = vm.metadata.deletion_timestamp.as_ref();
+        let is_early = |at: Timestamp| record.until.is_some_and(|until| !is_over(until, at));
+        record.vm.is_some() && vm.uid() == record.vm && deleted.is_none_or(|it| is_early(it.0))
+    };
     record.kind != NoticeKind::VmDeleted
-        || (!record.vm.as_ref().is_some_and(is_there) && record.until.is_none_or(is_over))
+        || (!vms.iter().any(keeps_silent) && record.until.is_none_or(|until| is_over(until, now)))
+}
+
+/// What forgets all that an account with `annotations` keeps for when the time of `vm` is
+/// over, as somebody has deleted it.
+pub(super) fn without(annotations: &Annotations, vm: &KiteVirtualMachine) -> Map<String, Value> {
+    let uid = vm.uid();
+    let of_vm = |record: &Record| record.kind == NoticeKind::VmDeleted && record.vm == uid;
+    let gone = stored(annotations).into_iter();
+    gone.filter(|(_, record)| uid.is_some() && of_vm(record))
+        .map(|(id, _)| (annotation_of(&id), Value::Null))
+        .collect()
 }
 
 /// What an account with `annotations` is to keep for when one of `vms`, which are all that
@@ -116,9 +132,11 @@ pub(super) fn kept(
     now: Timestamp,
 ) -> Map<String, Value> {
     let of_vm = |vm: &KiteVirtualMachine| of_vm(vm, now).filter(|(id, _)| !is_seen(vm, id));
-    let mut ends: Vec<_> = vms.iter().copied().filter_map(of_vm).collect();
+    let stay = vms.iter().copied();
+    let stay = stay.filter(|vm| vm.metadata.deletion_timestamp.is_none());
+    let mut ends: Vec<_> = stay.clone().filter_map(of_vm).collect();
     ends.retain(|(_, record)| record.kind == NoticeKind::VmDeleted);
-    ends.extend(vms.iter().filter_map(|vm| ahead(vm, now)));
+    ends.extend(stay.filter_map(|vm| ahead(vm, now)));
     let mut notes = Map::new();
     for (id, record) in stored(annotations) {
         let is_so = ends.iter().any(|(of, _)| *of == id);
@@ -171,6 +189,43 @@ mod tests {
         let gone = end + Duration::from_secs(31);
         assert!(is_told(&record, &[], gone));
         assert!(kept(&there, &[], gone).is_empty());
+    }
+
+    #[test]
+    fn a_vm_that_was_deleted_just_before_its_time_is_not_told_of() {
+        let until: Timestamp = "2026-05-04T08:00:30Z".parse().unwrap();
+        let before = |seconds| until - Duration::from_secs(seconds);
+        let deleted = |at: Option<Timestamp>| -> KiteVirtualMachine {
+            serde_json::from_value(json!({
+                "apiVersion": "hy3ons.github.io/v1", "kind": "KiteVirtualMachine",
+                "metadata": {"name": "web", "namespace": "kite-user-ann", "uid": "u-1",
+                             "deletionTimestamp": at.map(|at| at.to_string())},
+                "spec": {"cpu": 1, "memory": "1Gi", "disk": "4Gi", "image": "debian-12",
+                         "sshId": "web", "expiresAt": "2026-05-04T08:00:00Z",
+                         "expiryGracePeriod": "30s"},
+            }))
+            .unwrap()
+        };
+        let none = Annotations::new();
+        let before = |seconds: u64| until - Duration::from_secs(seconds);
+        let vm = deleted(None);
+        let there = applied(&none, &kept(&none, &[&vm], before(100)));
+        let (_, record) = stored(&there).pop().unwrap();
+        // Its owner deletes it, and it takes a while until it is gone.
+        let early = deleted(Some(before(70)));
+        for now in [before(60), before(10), until + Duration::from_secs(10)] {
+            assert!(!is_told(&record, &[&early], now), "{now}");
+            assert_eq!(kept(&there, &[&early], now).len(), 1, "{now}");
+            assert!(kept(&none, &[&early], now).is_empty(), "{now}");
+        }
+        assert_eq!(without(&there, &vm).len(), 1);
+        // As its time is over it is told of at once.
+        let expired = deleted(Some(before(1)));
+        assert!(is_told(&record, &[&expired], until));
+        assert!(kept(&there, &[&expired], until).is_empty());
+        let mut other = vm;
+        other.metadata.uid = Some("u-2".to_owned());
+        assert!(without(&there, &other).is_empty());
     }
 
     #[test]

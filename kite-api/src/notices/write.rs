@@ -13,7 +13,7 @@ use kube::ResourceExt as _;
 use serde_json::{Map, Value, json};
 
 use super::{
-    NoticeKind,
+    NoticeKind, all_vms_of,
     expiry::{self, kept},
     store::{Record, Seen, annotation_of, applied, id_of, put, put_away, tell},
     told::{found, found_of_vm},
@@ -81,7 +81,7 @@ pub(crate) async fn find_out(state: &ApiState) {
     for user in caches.users.list(is_sound) {
         let now = Timestamp::now();
         let mut notes = found(&user, now);
-        let vms = vms_of(state, &user);
+        let vms = all_vms_of(state, &user);
         let vms: Vec<&KiteVirtualMachine> = vms.iter().map(AsRef::as_ref).collect();
         let there = applied(user.annotations(), &notes);
         notes.append(&mut kept(&there, &vms, now));
@@ -173,6 +173,23 @@ impl Ahead {
             let why = problem.detail();
             tracing::warn!(why, "a notice stays of what did not come about");
         }
+    }
+}
+
+/// Forgets what the account of `owner` keeps for when the time of `vm` is over, as somebody
+/// has deleted it. Where that fails, and its time is nearly over, that is told all the same.
+pub(crate) async fn forget_end(state: &ApiState, owner: &KiteUser, vm: &KiteVirtualMachine) {
+    // Nothing is kept of one without an end, nor of one that the controller deletes already.
+    if vm.spec.expires_at.is_none() || vm.metadata.deletion_timestamp.is_some() {
+        return;
+    }
+    let of = |user: &KiteUser| (expiry::without(user.annotations(), vm), 0);
+    if let Err(problem) = write_seen(state, &state.caches().users, owner, of).await {
+        let why = problem.detail();
+        tracing::warn!(
+            why,
+            "a notice stays of the end of a VM that somebody has deleted"
+        );
     }
 }
 

@@ -38,7 +38,7 @@ use crate::{
     audit::note,
     auth::Caller,
     lookup::present,
-    notices::{note_new_vm, note_vm_edit},
+    notices::{forget_end, note_new_vm, note_vm_edit},
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
     state::ApiState,
@@ -452,10 +452,12 @@ async fn delete(
     Query(Owner { owner }): Query<Owner>,
     condition: IfMatch,
 ) -> Result<Accepted<Deleting>, Problem> {
-    let Found { vm, whose, .. } = find(&state, &caller, &name, owner.as_deref()).await?;
+    let Found { vm, owner, whose } = find(&state, &caller, &name, owner.as_deref()).await?;
     caller.require(Action::DeleteVm, whose)?;
     web::delete(&state, vm.as_ref(), &condition).await?;
     state.caches().vms.caught_up_with_deletion(&vm).await;
+    // Now that no sweep keeps it again.
+    forget_end(&state, &owner, &vm).await;
     tracing::info!(by = caller.name(), vm = %ObjectKey::of(vm.as_ref()), "deleted a VM");
     Ok(Deleting::of(name))
 }

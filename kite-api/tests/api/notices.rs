@@ -434,3 +434,31 @@ async fn a_vm_that_will_be_deleted_is_told_of() {
     world.state.caches().vms.caught_up_with_deletion(&vm).await;
     assert_eq!(kinds(&world, &ann).await, [""; 0]);
 }
+
+#[tokio::test]
+async fn who_deletes_a_vm_just_before_its_time_is_told_of_nothing() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let from_now = |seconds: i64| {
+        let span = jiff::Span::new().seconds(seconds);
+        (jiff::Timestamp::now() + span).to_string()
+    };
+    let mut vm = new_vm("web");
+    vm["expiresAt"] = from_now(3600).into();
+    assert_eq!(world.post("/api/v1/vms", &ann, vm).await.status, 201);
+    assert_eq!(see(&world, &ann).await.status, 204);
+    // What a sweep keeps a moment before it is over.
+    let uid = world.vm("ann", "web").await.unwrap().metadata.uid;
+    let record = json!({
+        "kind": "VmDeleted", "at": from_now(0), "name": "web", "until": from_now(40), "vm": uid,
+    });
+    let notice = json!({"hy3ons.github.io/notice-end": record.to_string()});
+    let patch = json!({"metadata": {"annotations": notice}});
+    let (key, manager) = (ObjectKey::cluster("ann"), FieldManager::API);
+    let edited: KiteUser = world.cluster.edit(manager, &key, &patch).await.unwrap();
+    world.state.caches().users.caught_up_with(&edited).await;
+    assert_eq!(kinds(&world, &ann).await, [""; 0]);
+    let deleted = world.delete("/api/v1/vms/web", &ann).await;
+    assert_eq!(deleted.status, 202, "{deleted:?}");
+    assert_eq!(kinds(&world, &ann).await, [""; 0]);
+}
