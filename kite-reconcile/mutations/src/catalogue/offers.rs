@@ -92,8 +92,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "takes an offer back from a VM that is there",
         file: OFFER,
         edits: &[(
-            ".filter(|_| claimed_by.is_none() && offer.metadata.deletion_timestamp.is_none());",
-            ".filter(|_| used_up.is_none() && offer.metadata.deletion_timestamp.is_none());",
+            ".filter(|_| claimed_by.is_none() && !is_unknown)",
+            ".filter(|_| used_up.is_none() && !is_unknown)",
         )],
         first: (Properties, "offer_laws::"),
     },
