@@ -137,7 +137,7 @@ pub enum ApplyError {
     /// 400: the configuration must not have this.
     #[error("{0}")]
     BadRequest(String),
-    /// 500 without a reason: the configuration contradicts the schema.
+    /// 500 without a reason: the configuration, or what is stored, contradicts the schema.
     #[error("{0}")]
     Typed(String),
 }
@@ -161,17 +161,29 @@ pub fn apply(
             "metadata.managedFields must be nil".to_owned(),
         ));
     }
+    // The entries stay in the merged object until they are replaced at the end:
+    // nobody owns them, so that they take no part in what follows.
+    let base = live.unwrap_or(context.empty);
+    let mut entries = Entries::decode(managed::of(base)).unwrap_or_default();
+    let misfit = live.and_then(|live| fits(context, live).err());
+    if let Some(errors) = misfit.as_ref().filter(|_| entries.0.is_empty()) {
+        return Err(ApplyError::Typed(format!(
+            "failed to create manager for existing fields: failed to convert new object ({}) to smd typed: {errors}",
+            describe(base)
+        )));
+    }
     typed::check(context.schema, config).map_err(|errors| {
         ApplyError::Typed(format!(
             "failed to create typed patch object ({}): {errors}",
             describe(config)
         ))
     })?;
-
-    // The entries stay in the merged object until they are replaced at the end:
-    // nobody owns them, so that they take no part in what follows.
-    let base = live.unwrap_or(context.empty);
-    let mut entries = Entries::decode(managed::of(base)).unwrap_or_default();
+    if let Some(errors) = misfit {
+        return Err(ApplyError::Typed(format!(
+            "failed to create typed live object ({}): {errors}",
+            describe(base)
+        )));
+    }
     let first = entries.clone();
     versions::settle(context, &mut entries).map_err(ApplyError::Typed)?;
     if entries.0.is_empty() && live.is_some() {
@@ -266,13 +278,27 @@ pub fn update(context: &Context<'_>, live: Option<&Value>, mut new: Value) -> Va
     }
     let old = live.unwrap_or(context.empty);
     // Where the books cannot be kept, there are none.
-    if versions::settle(context, &mut entries)
+    if fits(context, old)
+        .and_then(|()| fits(context, &new))
+        .and_then(|()| versions::settle(context, &mut entries))
         .and_then(|()| record(context, &mut entries, old, &new))
         .is_ok()
     {
         managed::put(&mut new, entries);
     }
     new
+}
+
+/// Whether a state fits the schema, so that one can tell what is a field of it. Only a
+/// custom resource's may not: its definition can change.
+///
+/// # Errors
+/// What does not fit.
+fn fits(context: &Context<'_>, state: &Value) -> Result<(), String> {
+    match context.versions {
+        Some(_) => typed::check_state(context.schema, state),
+        None => Ok(()),
+    }
 }
 
 /// Books the difference of two states to the manager.

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -307,6 +307,60 @@ fn typed_errors_name_the_object() {
             "failed to create typed patch object (/n; example.com/v1, Kind=K): .spec.nope: field not declared in schema".into()
         ))
     );
+}
+
+/// A state that an earlier edition of the schema allowed.
+#[test]
+fn nothing_can_be_applied_to_what_does_not_fit_the_schema() {
+    let versions = Versions::from([("example.com/v1".to_owned(), Arc::new(SCHEMA.clone()))]);
+    let (empty, one) = (json!({}), manager("one", Operation::Apply));
+    let other = manager("other", Operation::Update);
+    let context = |manager| Context {
+        schema: &SCHEMA,
+        versions: Some(&versions),
+        manager,
+        reset: Reset::Members(&["status"]),
+        empty: &empty,
+        now: NOW,
+    };
+    let given = config(&json!({"a": "x"}));
+    let Applied::Changed(mut live) = apply(&context(&one), None, &given, false).unwrap() else {
+        panic!("nothing was made")
+    };
+    live["metadata"]["namespace"] = json!("ns");
+    live["status"] = json!({"a": 5});
+    // Twice the same is no misfit.
+    live["spec"]["set"] = json!(["p", "p"]);
+    let refused = |live: &Value| match apply(&context(&one), Some(live), &given, true) {
+        Err(ApplyError::Typed(words)) => words,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        refused(&live),
+        "failed to create typed live object (ns/n; example.com/v1, Kind=K): .status.a: expected string, got &value.valueUnstructured{Value:5}"
+    );
+
+    // Other patches are taken. The books cannot be kept, though.
+    let mut new = live.clone();
+    new["spec"]["b"] = json!("y");
+    let new = update(&context(&other), Some(&live), new);
+    assert_eq!(new["spec"]["b"], "y");
+    assert_eq!(owners(&new), []);
+    assert_eq!(
+        refused(&new),
+        "failed to create manager for existing fields: failed to convert new object (ns/n; example.com/v1, Kind=K) to smd typed: .status.a: expected string, got &value.valueUnstructured{Value:5}"
+    );
+
+    // Once it fits, all that is there was there before.
+    let mut mended = new.clone();
+    mended["status"] = json!({});
+    mended["spec"]["set"] = json!(["p"]);
+    let Applied::Changed(mended) = apply(&context(&one), Some(&mended), &given, true).unwrap()
+    else {
+        panic!("nobody owned it")
+    };
+    let names: Vec<_> = owners(&mended).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["one", BEFORE_FIRST_APPLY]);
 }
 
 #[test]

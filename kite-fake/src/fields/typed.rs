@@ -190,12 +190,37 @@ fn is_void(value: &Value) -> bool {
 
 /// Checks a configuration against its schema, in the words of the server's typed errors.
 pub(super) fn check(schema: &Schema, config: &Value) -> Result<(), String> {
-    let mut errors = Vec::new();
-    check_value(Some(schema), config, &Place::Root, &mut errors);
-    match errors.as_slice() {
-        [] => Ok(()),
-        [one] => Err(one.clone()),
-        many => Err(format!("errors:\n  {}", many.join("\n  "))),
+    Faults::default().of(schema, config)
+}
+
+/// The same of a state: elements that have one name were allowed once.
+pub(super) fn check_state(schema: &Schema, state: &Value) -> Result<(), String> {
+    let faults = Faults {
+        allows_duplicates: true,
+        ..Faults::default()
+    };
+    faults.of(schema, state)
+}
+
+/// What is wrong with a value.
+#[derive(Default)]
+struct Faults {
+    found: Vec<String>,
+    allows_duplicates: bool,
+}
+
+impl Faults {
+    fn of(mut self, schema: &Schema, value: &Value) -> Result<(), String> {
+        check_value(Some(schema), value, &Place::Root, &mut self);
+        match self.found.as_slice() {
+            [] => Ok(()),
+            [one] => Err(one.clone()),
+            many => Err(format!("errors:\n  {}", many.join("\n  "))),
+        }
+    }
+
+    fn push(&mut self, fault: String) {
+        self.found.push(fault);
     }
 }
 
@@ -219,7 +244,7 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-fn check_value(schema: Option<&Schema>, value: &Value, path: &Place<'_>, errors: &mut Vec<String>) {
+fn check_value(schema: Option<&Schema>, value: &Value, path: &Place<'_>, errors: &mut Faults) {
     let Some(schema) = schema else { return };
     if value.is_null() {
         return;
@@ -248,11 +273,12 @@ fn check_value(schema: Option<&Schema>, value: &Value, path: &Place<'_>, errors:
     let got = match (schema.kind, value) {
         (Kind::Integer | Kind::Number, value) => match value {
             Value::String(_) => "string".to_owned(),
-            Value::Bool(_) => "boolean".to_owned(),
-            Value::Array(_) => "list".to_owned(),
-            _ => "map".to_owned(),
+            Value::Bool(_) => "bool".to_owned(),
+            Value::Array(_) => "[]interface {}".to_owned(),
+            _ => "map[string]interface {}".to_owned(),
         },
-        (_, value) => format!("&value.valueUnstructured{{Value:{value}}}"),
+        (Kind::String, value) => format!("&value.valueUnstructured{{Value:{value}}}"),
+        (_, value) => format!("&{{{}}}", go::value(value)),
     };
     errors.push(format!("{path}: expected {expected}, got {got}"));
 }
@@ -261,7 +287,7 @@ fn check_members(
     schema: &Schema,
     members: &Map<String, Value>,
     path: &Place<'_>,
-    errors: &mut Vec<String>,
+    errors: &mut Faults,
 ) {
     for (name, inner) in members {
         let path = Place::Member(path, name);
@@ -273,7 +299,7 @@ fn check_members(
     }
 }
 
-fn check_elements(schema: &Schema, elements: &[Value], path: &Place<'_>, errors: &mut Vec<String>) {
+fn check_elements(schema: &Schema, elements: &[Value], path: &Place<'_>, errors: &mut Faults) {
     let list = shape(Some(schema), None);
     let mut seen = std::collections::BTreeSet::new();
     for (place, element) in elements.iter().enumerate() {
@@ -282,7 +308,7 @@ fn check_elements(schema: &Schema, elements: &[Value], path: &Place<'_>, errors:
             continue;
         }
         match element_of(list, element) {
-            Ok(name) if seen.contains(&name) => {
+            Ok(name) if seen.contains(&name) && !errors.allows_duplicates => {
                 errors.push(format!("{path}: duplicate entries for key {name}"));
             }
             Ok(name) => {
@@ -361,6 +387,10 @@ mod tests {
             (
                 json!({"items": [{"port": "x"}]}),
                 ".items[port=\"x\",protocol=\"TCP\"].port: expected numeric (int or float), got string",
+            ),
+            (
+                json!({"set": {"a": 1}, "map": "x"}),
+                "errors:\n  .map: expected map, got &{x}\n  .set: expected list, got &{map[a:1]}",
             ),
             (
                 json!({"names": [{}]}),
