@@ -184,6 +184,15 @@ impl Cluster for Audited {
         self.cluster.apply_status(manager, object).await
     }
 
+    async fn edit_status<K: Object>(
+        &self,
+        manager: FieldManager,
+        key: &ObjectKey,
+        patch: &Value,
+    ) -> Result<K, ClusterError> {
+        self.cluster.edit_status(manager, key, patch).await
+    }
+
     async fn delete<K: Object>(
         &self,
         key: &ObjectKey,

@@ -4,9 +4,9 @@
 //! for which username it is claimed and whose account was made with it.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{ClusterError, ClusterExt as _, FieldManager, ObjectKey},
     crd::{InviteAccount, KiteInvite, KiteInviteSpec, KiteInviteStatus, KiteUser, KiteUserSpec},
     names,
 };
@@ -232,15 +232,8 @@ async fn write_status(
     invite: &KiteInvite,
     status: KiteInviteStatus,
 ) -> Result<KiteInvite, ClusterError> {
-    let mut wanted = KiteInvite::new(&invite.name_any(), invite.spec.clone());
-    wanted.metadata = ObjectMeta {
-        name: invite.metadata.name.clone(),
-        resource_version: invite.resource_version(),
-        ..ObjectMeta::default()
-    };
-    wanted.status = Some(status);
     state
         .cluster()
-        .apply_status(FieldManager::API, &wanted)
+        .write_status(FieldManager::API, invite, status)
         .await
 }

@@ -6,9 +6,9 @@
 use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{ClusterError, ClusterExt as _, FieldManager, ObjectKey},
     crd::{KitePlatformSpec, KiteToken, KiteTokenSpec, KiteTokenStatus, KiteUser},
     names,
 };
@@ -134,20 +134,16 @@ pub(super) fn note_use(state: &ApiState, token: &KiteToken) {
     {
         return;
     }
-    let mut used = KiteToken::new(&token.name_any(), token.spec.clone());
-    used.metadata = ObjectMeta {
-        name: token.metadata.name.clone(),
-        resource_version: token.resource_version(),
-        ..ObjectMeta::default()
-    };
-    used.status = Some(KiteTokenStatus {
+    let used = KiteTokenStatus {
         last_used_at: Some(Time(now)),
         unreadable: None,
-    });
-    let state = state.clone();
+    };
+    let (state, token) = (state.clone(), token.clone());
     tokio::spawn(async move {
-        let written = state.cluster().apply_status(FieldManager::API, &used).await;
-        match written {
+        let written = state
+            .cluster()
+            .write_status(FieldManager::API, &token, used);
+        match written.await {
             // Another replica did it, or it has ended.
             Ok(_) | Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => {}
             Err(error) => tracing::debug!(%error, "the use of a token was not written down"),

@@ -102,6 +102,13 @@ pub enum HeldBack {
     LeadershipLost,
 }
 
+/// The words of an API server for an apply to what does not fit its schema: where it is
+/// known who owns which field, and where it is not.
+const MISFIT: [&str; 2] = [
+    "failed to create typed live object",
+    "failed to create manager for existing fields",
+];
+
 impl ClusterError {
     /// Gives kube's error its meaning.
     pub fn from_kube(operation: impl Into<String>, error: kube::Error) -> Self {
@@ -174,6 +181,15 @@ impl ClusterError {
         }
     }
 
+    /// Whether a server-side apply failed because what is stored does not fit the schema
+    /// of its kind, as after an older CRD was put in the place of a later one. No apply to
+    /// this object will do until that is mended; other patches are taken.
+    pub fn is_of_misfit(&self) -> bool {
+        // The API server gives neither a reason nor a code of its own for it.
+        matches!(self, Self::Unavailable { message, .. }
+            if MISFIT.iter().any(|words| message.contains(words)))
+    }
+
     /// Whether nothing but an edit by a person will help.
     pub fn is_permanent(&self) -> bool {
         matches!(self, Self::Invalid { .. })
@@ -233,6 +249,29 @@ mod tests {
         ] {
             assert_eq!(error(code, reason).category(), category, "{code} {reason}");
         }
+    }
+
+    #[test]
+    fn an_apply_to_what_does_not_fit_its_schema_is_told_from_other_failures() {
+        let failed = |code: u16, message: &str| {
+            let status = Status {
+                code,
+                ..Status::failure(message, "")
+            };
+            let error = ClusterError::from_kube("apply", kube::Error::Api(status.boxed()));
+            error.is_of_misfit()
+        };
+        let of = "(a/b; kite/v1, Kind=K): .status.nodeName: expected string, got 5";
+        assert!(failed(
+            500,
+            &format!("failed to create typed live object {of}")
+        ));
+        let untracked = format!(
+            "failed to create manager for existing fields: failed to convert new object {of}"
+        );
+        assert!(failed(500, &untracked));
+        let patch = format!("failed to create typed patch object {of}");
+        assert!(!failed(500, &patch) && !failed(503, "try again"));
     }
 
     #[test]

@@ -210,6 +210,21 @@ impl Cluster for KubeCluster {
         self.send::<K, _>("apply status of", &key, request).await
     }
 
+    async fn edit_status<K: Object>(
+        &self,
+        manager: FieldManager,
+        key: &ObjectKey,
+        patch: &serde_json::Value,
+    ) -> Result<K, ClusterError> {
+        let params = PatchParams {
+            field_manager: Some(manager.as_str().to_owned()),
+            ..PatchParams::default()
+        };
+        let request =
+            at::<K>(key).patch_subresource("status", &key.name, &params, &Patch::Merge(patch));
+        self.send::<K, _>("edit status of", key, request).await
+    }
+
     async fn delete<K: Object>(
         &self,
         key: &ObjectKey,

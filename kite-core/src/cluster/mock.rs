@@ -19,6 +19,7 @@ mock! {
         async fn apply<K: Object>(&self, manager: FieldManager, object: &K) -> Result<K, ClusterError>;
         async fn edit<K: Object>(&self, manager: FieldManager, key: &ObjectKey, patch: &serde_json::Value) -> Result<K, ClusterError>;
         async fn apply_status<K: Object>(&self, manager: FieldManager, object: &K) -> Result<K, ClusterError>;
+        async fn edit_status<K: Object>(&self, manager: FieldManager, key: &ObjectKey, patch: &serde_json::Value) -> Result<K, ClusterError>;
         async fn delete<K: Object>(&self, key: &ObjectKey, uid: &str, propagation: PropagationPolicy) -> Result<Option<K>, ClusterError>;
         async fn delete_unchanged<K: Object>(&self, object: &K, propagation: PropagationPolicy) -> Result<(), ClusterError>;
         async fn set_finalizers<K: Object>(&self, object: &K, finalizers: Vec<String>) -> Result<K, ClusterError>;

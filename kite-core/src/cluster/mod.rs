@@ -9,13 +9,15 @@
 //! business, and whoever needs a stream takes one as an argument. There is no
 //! replace either: reconcilers write by server-side apply, and what people ask for
 //! is a merge patch of the fields that they name. Both own the fields that they set
-//! and leave all others alone.
+//! and leave all others alone. The statuses of Kite's own kinds are Kite's as a whole:
+//! see [`ClusterExt::write_status`].
 
 mod error;
 mod kube_cluster;
 mod lenient;
 #[cfg(feature = "mock")]
 mod mock;
+mod status;
 
 use std::fmt;
 
@@ -23,6 +25,7 @@ use async_trait::async_trait;
 use kube::{
     Resource, ResourceExt as _,
     api::{ListParams, PropagationPolicy},
+    core::object::HasStatus,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -32,6 +35,7 @@ pub use self::{
     error::{ClusterError, HeldBack},
     kube_cluster::KubeCluster,
     lenient::{Lenient, Listed, Unread},
+    status::StoredStatus,
 };
 
 /// A typed Kubernetes object that a [`Cluster`] can carry: what `kube::Resource`
@@ -186,6 +190,15 @@ pub trait Cluster: Send + Sync + 'static {
         object: &K,
     ) -> Result<K, ClusterError>;
 
+    /// As [`edit`](Self::edit), of the status: `patch` names fields below `status`. A
+    /// uid in the metadata is not looked at.
+    async fn edit_status<K: Object>(
+        &self,
+        manager: FieldManager,
+        key: &ObjectKey,
+        patch: &serde_json::Value,
+    ) -> Result<K, ClusterError>;
+
     /// Deletes the object with this key *and* this uid; another object of the
     /// same name stays ([`ClusterError::Conflict`]). Gives the object while
     /// something holds it, such as finalizers, and none once it is gone.
@@ -270,6 +283,28 @@ pub trait ClusterExt: Cluster {
             }
             done => done,
         }
+    }
+
+    /// Writes the status of `object`, on the condition that it is as it was read
+    /// ([`ClusterError::Conflict`]). Whatever was written before and by whom: what is
+    /// stored then is `status`, and nothing of the old one.
+    ///
+    /// That takes one server-side apply, as a rule. An API server fails it where what is
+    /// stored does not fit the CRD, as after an older CRD was put in the place of a later
+    /// one: then it is a merge patch, which names what is to go. So is what the apply
+    /// leaves of fields that belong to others: an API server gives up who owns what where
+    /// it cannot tell any more.
+    async fn write_status<K>(
+        &self,
+        manager: FieldManager,
+        object: &K,
+        status: K::Status,
+    ) -> Result<K, ClusterError>
+    where
+        K: Object + HasStatus,
+        K::Status: StoredStatus,
+    {
+        status::write(self, manager, object, status).await
     }
 }
 

@@ -4,7 +4,7 @@
 //! be read counts, and what cannot counts as absent: the controller writes it anew. Some
 //! fields nothing else tells, though, such as which disk a VM had: without them the object
 //! would look like one of which nothing was made yet. Those are kept as they are stored,
-//! and written back with the rest; until they can be read, the object is one that cannot
+//! whoever writes the rest; until they can be read, the object is one that cannot
 //! be, see [`KiteVirtualMachine::unreadable`](crate::crd::KiteVirtualMachine::unreadable).
 
 use std::borrow::Cow;
@@ -20,6 +20,10 @@ pub struct UnreadStatus {
     why_kept: String,
     /// Fields that nothing else tells, as they are stored.
     kept: Map<String, Value>,
+    /// The other fields that cannot be read, as they are stored.
+    dropped: Map<String, Value>,
+    /// It is no object, so that it has no fields.
+    is_fieldless: bool,
 }
 
 impl UnreadStatus {
@@ -49,10 +53,13 @@ impl UnreadStatus {
             if is_kept {
                 unread.kept.insert(field.clone(), value.clone());
                 grave.push(fault.clone());
+            } else {
+                unread.dropped.insert(field.clone(), value.clone());
             }
             faults.push(fault);
         }
         if !stored.is_object() {
+            unread.is_fieldless = true;
             let fault = format!("status: {}", read_as_whole(stored, &read));
             if let Some(first) = kept.first() {
                 // Any of them may be in it. It is kept in the place of one that makes
@@ -84,8 +91,21 @@ impl UnreadStatus {
     pub fn rewritten(self) -> Option<Self> {
         (!self.kept.is_empty()).then(|| Self {
             why: self.why_kept.clone(),
+            dropped: Map::new(),
+            is_fieldless: false,
             ..self
         })
+    }
+
+    /// What is stored, of which `read` could be read: with all that a patch of it must
+    /// name.
+    pub(crate) fn stored(&self, read: Value) -> Value {
+        if self.is_fieldless {
+            return Value::Null;
+        }
+        let mut fields = into_fields(read);
+        fields.extend(self.dropped.clone());
+        Value::Object(fields)
     }
 
     /// The status `written` with the fields that are kept.
@@ -142,6 +162,12 @@ macro_rules! salvaged_status {
                         serde::Serialize::serialize(&unread.beside(written), serializer)
                     }
                 }
+            }
+        }
+
+        impl $crate::cluster::StoredStatus for $status {
+            fn unread(&self) -> Option<&$crate::crd::UnreadStatus> {
+                self.unreadable.as_deref()
             }
         }
 

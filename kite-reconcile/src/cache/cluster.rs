@@ -300,6 +300,16 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         self.written(ObjectKey::of(object), None, apply).await
     }
 
+    async fn edit_status<K: Object>(
+        &self,
+        manager: FieldManager,
+        key: &ObjectKey,
+        patch: &serde_json::Value,
+    ) -> Result<K, ClusterError> {
+        let edit = self.inner.edit_status(manager, key, patch);
+        self.written(key.clone(), None, edit).await
+    }
+
     async fn delete<K: Object>(
         &self,
         key: &ObjectKey,

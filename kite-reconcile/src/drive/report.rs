@@ -2,20 +2,22 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kite_core::{
-    cluster::{Cluster, ClusterError, FieldManager, Object, ObjectKey},
+    cluster::{
+        Cluster, ClusterError, ClusterExt as _, FieldManager, Object, ObjectKey, StoredStatus,
+    },
     conditions::{self, NewCondition},
     crd::{
         KiteImageStatus, KitePlatformStatus, KiteUserStatus, KiteVirtualMachineOfferStatus,
         KiteVirtualMachineStatus, UnreadStatus,
     },
 };
-use kube::{Resource as _, core::object::HasStatus};
+use kube::{Resource as _, core::object::HasStatus as _};
 
 use super::Reconciler;
 use crate::{Error, context::Context, plan::Plan};
 
 /// A status as all of Kite's kinds have one.
-pub(crate) trait Status: Clone + Default + PartialEq + Send + Sync {
+pub(crate) trait Status: Clone + Default + PartialEq + StoredStatus {
     /// The conditions in it.
     fn conditions(&self) -> &[Condition];
 
@@ -88,9 +90,9 @@ pub(super) async fn write_status<R: Reconciler, C: Cluster>(
         .map(R::Status::conditions)
         .unwrap_or_default();
     let new = status.conditions().to_vec();
-    let carrier = carrier(object, status);
     let manager: FieldManager = context.settings.manager;
-    match context.cluster.apply_status(manager, &carrier).await {
+    let written = context.cluster.write_status(manager, object, status);
+    match written.await {
         Ok(told) => {
             context.events.tell(object, old, &new, &context.clock);
             Ok(Some(told))
@@ -191,19 +193,4 @@ fn merged<K: Object, C>(
 ) -> Vec<Condition> {
     let generation = object.meta().generation.unwrap_or_default();
     conditions::merge(old, new, generation, (context.clock)())
-}
-
-/// The object with what an apply of its status needs: what names it, and its
-/// version so that a newer one, or another of the same name, gets nothing.
-fn carrier<K: Object + HasStatus>(object: &K, status: K::Status) -> K {
-    let mut carrier = object.clone();
-    let of = object.meta();
-    *carrier.meta_mut() = kube::api::ObjectMeta {
-        name: of.name.clone(),
-        namespace: of.namespace.clone(),
-        resource_version: of.resource_version.clone(),
-        ..kube::api::ObjectMeta::default()
-    };
-    *carrier.status_mut() = Some(status);
-    carrier
 }

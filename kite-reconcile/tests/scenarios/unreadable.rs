@@ -3,6 +3,7 @@
 //! decided.
 
 mod as_a_whole;
+mod own_crd;
 
 use k8s_openapi::{
     api::{core::v1::Service, networking::v1::NetworkPolicy},

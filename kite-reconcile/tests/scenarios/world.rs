@@ -204,6 +204,15 @@ impl Cluster for Recorder {
         self.write::<K, _>("status", &key, self.inner.apply_status(manager, object))
             .await
     }
+    async fn edit_status<K: Object>(
+        &self,
+        manager: FieldManager,
+        key: &ObjectKey,
+        patch: &serde_json::Value,
+    ) -> Result<K, ClusterError> {
+        self.write::<K, _>("status", key, self.inner.edit_status(manager, key, patch))
+            .await
+    }
     async fn delete<K: Object>(
         &self,
         key: &ObjectKey,

@@ -18,7 +18,7 @@ use super::{ANN, change, raw, raw_vms, run_strategy, says, suspend};
 use crate::world::{World, vm_named};
 
 /// Changes fields of a status as a later version would, whatever they are.
-async fn tell(vms: &Api<DynamicObject>, name: &str, status: serde_json::Value) {
+pub async fn tell(vms: &Api<DynamicObject>, name: &str, status: serde_json::Value) {
     let patch = Patch::Merge(json!({ "status": status }));
     vms.patch_status(name, &PatchParams::default(), &patch)
         .await
