@@ -10,8 +10,8 @@ use clap::{Args, ValueEnum};
 use kite_admin::{
     doctor::{Aim, Report, State, examine, may_install},
     install::{
-        Data, Memory, apply, first_admin, is_installed, page, prune, recall, remove, require_here,
-        wait_until_ready,
+        Data, Memory, apply, first_admin, is_installed, named_certificate, page, prune, recall,
+        remove, require_here, wait_until_ready,
     },
 };
 use kite_core::names;
@@ -92,7 +92,10 @@ pub(crate) async fn install(
         version::require_no_older(version, &last.version)?;
     }
     let named = named.over(last.as_ref(), &options.forget, version)?;
-    let installation = named.installation(namespace)?;
+    let mut installation = named.installation(namespace)?;
+    // Not an option that is remembered: what the settings name may change.
+    let certificate = named_certificate(&client).await?;
+    installation.certificate_secrets.extend(certificate);
     let memory = Memory {
         version: version.to_owned(),
         options: named.arguments(),

@@ -538,7 +538,8 @@ pub mod platform_condition {
     /// The web page and the API have an address.
     pub const WEB_EXPOSED: &str = "WebExposed";
     /// All objects that settings name are there, such as the storage class. Its message
-    /// names those that are not, with the settings.
+    /// names those that are not, with the settings. `Unknown` where that of some cannot be
+    /// told, as the controller may not look at them.
     pub const RESOLVED_REFS: &str = "ResolvedRefs";
     /// The SSH gateway and the API see the addresses of clients. Absent while the gateway
     /// is not exposed and nothing is wrong with the API.

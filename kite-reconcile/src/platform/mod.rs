@@ -31,7 +31,7 @@ use kube::{ResourceExt as _, api::ListParams, runtime::controller::Action};
 
 pub use self::{
     plan::plan,
-    references::{Reference, Referent},
+    references::{Reference, Referent, Unseen},
 };
 pub(crate) use self::{
     references::names_it,
@@ -73,6 +73,8 @@ pub struct Observed {
     pub host_key: Option<Secret>,
     /// The objects that settings name and that are not there.
     pub missing: Vec<Reference>,
+    /// Those of which it is not known whether they are there.
+    pub unseen: Vec<Unseen>,
     /// Addresses of nodes and of their pods, in CIDR notation.
     pub nodes: BTreeSet<String>,
 }
@@ -111,7 +113,7 @@ impl Reconciler for Platforms {
         let gateway = gateway.map(|it| ObjectKey::namespaced(&it.namespace, &it.name));
         let host_key = key(names::GATEWAY_HOST_KEY_SECRET);
         let all = ListParams::default();
-        let (service, ingress, route, redirect, gateway, host_key, nodes, missing) = try_join!(
+        let (service, ingress, route, redirect, gateway, host_key, nodes, named) = try_join!(
             cluster.find(&service),
             cluster.find(&web),
             cluster.find(&web),
@@ -124,8 +126,9 @@ impl Reconciler for Platforms {
             },
             cluster.find(&host_key),
             cluster.list::<Node>(None, &all),
-            async { Ok(references::missing(cluster, &object.spec, &settings.namespace).await) },
+            async { Ok(references::look(cluster, &object.spec, &settings.namespace).await) },
         )?;
+        let (missing, unseen) = named;
         // What lies in a namespace shows that it is there.
         let has_namespace = service.is_some()
             || ingress.is_some()
@@ -142,6 +145,7 @@ impl Reconciler for Platforms {
             gateway,
             host_key,
             missing,
+            unseen,
             // One that cannot be read keeps the others from nothing.
             nodes: walls::addresses(&nodes.items),
         })

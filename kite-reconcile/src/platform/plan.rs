@@ -28,7 +28,9 @@ use kube::{
     api::{ObjectMeta, PropagationPolicy},
 };
 
-use super::{Observed, Reference, Referent, clients, host_keys::host_keys, references, unread};
+use super::{
+    Observed, Reference, Referent, Unseen, clients, host_keys::host_keys, references, unread,
+};
 use crate::{
     Error,
     context::Settings,
@@ -79,7 +81,7 @@ pub fn plan(
     let cluster_addresses = clients::shared_addresses(seen, &gateway.addresses);
     let (proxied, web_direct) = (settings.proxied, settings.web_direct);
     let seen_clients = clients::condition(&object.spec, proxied, web_direct);
-    let resolved = references::condition(&seen.missing);
+    let resolved = references::condition(&seen.missing, &seen.unseen);
     let conditions = [ready, gateway.condition, web.condition, resolved];
     Ok(Plan {
         status: KitePlatformStatus {
@@ -105,10 +107,12 @@ pub fn plan(
 }
 
 /// Whether a Secret is missing of which nothing tells when it comes, since not all of
-/// them are watched.
+/// them are watched, or something could not be looked for.
 fn awaits_untold(seen: &Observed, settings: &Settings) -> bool {
     let is_secret = |it: &Reference| it.kind == Referent::Secret;
+    let has_failed = |it: &Unseen| !it.is_refused;
     settings.own_role.is_some() && seen.missing.iter().any(is_secret)
+        || seen.unseen.iter().any(has_failed)
 }
 
 /// Somebody's finalizer still holds the platform; what it owns goes after it.

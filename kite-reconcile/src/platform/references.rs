@@ -1,4 +1,5 @@
-//! The objects that settings of the platform name, and which of them are not there.
+//! The objects that settings of the platform name, which of them are not there, and of
+//! which nobody can say that.
 
 use k8s_openapi::api::{
     core::v1::{Namespace, Secret},
@@ -8,12 +9,16 @@ use k8s_openapi::api::{
 use kite_core::{
     cert_manager::ClusterIssuer,
     cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
-    conditions::NewCondition,
+    conditions::{ConditionStatus, NewCondition},
     crd::{KitePlatformSpec, platform_condition::RESOLVED_REFS},
     gateway_api::Gateway,
     names,
 };
+use kite_render::install::NOT_THE_CONTROLLERS;
 use kube::{ResourceExt as _, api::ListParams};
+
+/// The setting that names the certificate's Secret.
+const CERTIFICATE: &str = "spec.exposure.certificate.secretName";
 
 /// An object that a setting names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +31,15 @@ pub struct Reference {
     pub kind: Referent,
     /// The object.
     pub key: ObjectKey,
+}
+
+/// An object that a setting names, and of which it is not known whether it is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unseen {
+    /// The object.
+    pub reference: Reference,
+    /// Whether the controller may not look at it; else that failed.
+    pub is_refused: bool,
 }
 
 /// Kinds of objects that settings name.
@@ -90,8 +104,11 @@ pub(super) fn references(spec: &KitePlatformSpec, here: &str) -> Vec<Reference> 
         of(setting, Referent::ClusterIssuer, ObjectKey::cluster(name))
     }));
     all.extend(exposure.certificate.secret_name.iter().map(|name| {
-        let setting = "spec.exposure.certificate.secretName";
-        of(setting, Referent::Secret, ObjectKey::namespaced(here, name))
+        of(
+            CERTIFICATE,
+            Referent::Secret,
+            ObjectKey::namespaced(here, name),
+        )
     }));
     let mut providers = spec.sign_in_providers.iter();
     if providers.any(|provider| provider.client_secret_key.is_some()) {
@@ -102,41 +119,52 @@ pub(super) fn references(spec: &KitePlatformSpec, here: &str) -> Vec<Reference> 
     all
 }
 
-/// Those of [`references`] that are not there. Of what cannot be looked at nothing is
-/// said: that is no reason not to expose the platform.
-pub(super) async fn missing<C: Cluster>(
+/// Those of [`references`] that are not there, and those of which that is not known: no
+/// reason not to expose the platform.
+pub(super) async fn look<C: Cluster>(
     cluster: &C,
     spec: &KitePlatformSpec,
     here: &str,
-) -> Vec<Reference> {
-    let mut missing = Vec::new();
+) -> (Vec<Reference>, Vec<Unseen>) {
+    let (mut missing, mut unseen) = (Vec::new(), Vec::new());
     for reference in references(spec, here) {
         match is_there(cluster, &reference).await {
             Ok(true) => {}
             Ok(false) => missing.push(reference),
             Err(error) => {
                 tracing::debug!(setting = reference.setting, %error, "cannot be looked for");
+                unseen.push(Unseen {
+                    is_refused: matches!(error, ClusterError::Forbidden { .. }),
+                    reference,
+                });
             }
         }
     }
-    missing
+    (missing, unseen)
 }
 
 async fn is_there<C: Cluster>(cluster: &C, of: &Reference) -> Result<bool, ClusterError> {
     Ok(match of.kind {
         Referent::Namespace => cluster.find::<Namespace>(&of.key).await?.is_some(),
         Referent::Gateway => cluster.find::<Gateway>(&of.key).await?.is_some(),
-        Referent::Secret => match cluster.find::<Secret>(&of.key).await {
-            Ok(found) => found.is_some(),
-            // Nothing is said of what one may not look at.
-            Err(ClusterError::Forbidden { .. }) => true,
-            Err(error) => return Err(error),
-        },
+        Referent::Secret => has_secret(cluster, &of.key).await?,
         // The controller may list these, and read none by its name.
         Referent::StorageClass => is_listed::<StorageClass, C>(cluster, &of.key).await?,
         Referent::IngressClass => is_listed::<IngressClass, C>(cluster, &of.key).await?,
         Referent::ClusterIssuer => is_listed::<ClusterIssuer, C>(cluster, &of.key).await?,
     })
+}
+
+async fn has_secret<C: Cluster>(cluster: &C, key: &ObjectKey) -> Result<bool, ClusterError> {
+    match cluster.find::<Secret>(key).await {
+        // The controller may list this one, and not read it by its name.
+        Err(ClusterError::Forbidden { .. }) if key.name == names::OIDC_SECRET => {
+            let only = ListParams::default().fields(&format!("metadata.name={}", key.name));
+            let found = cluster.list::<Secret>(key.namespace.clone(), &only).await?;
+            Ok(!found.items.is_empty() || !found.unreadable.is_empty())
+        }
+        found => Ok(found?.is_some()),
+    }
 }
 
 async fn is_listed<K: Object, C: Cluster>(
@@ -156,34 +184,68 @@ async fn is_listed<K: Object, C: Cluster>(
 }
 
 /// Whether all is there that settings name.
-pub(super) fn condition(missing: &[Reference]) -> NewCondition {
-    if missing.is_empty() {
-        return NewCondition::new(
-            RESOLVED_REFS,
-            true,
-            "ResolvedRefs",
-            "all objects that the settings name are there",
-        );
-    }
-    let told: Vec<_> = missing.iter().map(Reference::told).collect();
-    NewCondition::new(RESOLVED_REFS, false, "RefNotFound", told.join("; "))
+pub(super) fn condition(missing: &[Reference], unseen: &[Unseen]) -> NewCondition {
+    let told = missing.iter().map(Reference::told);
+    let told: Vec<_> = told.chain(unseen.iter().map(Unseen::told)).collect();
+    let (status, reason) = match (missing, unseen) {
+        ([], []) => {
+            return NewCondition::new(
+                RESOLVED_REFS,
+                true,
+                "ResolvedRefs",
+                "all objects that the settings name are there",
+            );
+        }
+        ([], _) => (ConditionStatus::Unknown, "NotLookedAt"),
+        _ => (ConditionStatus::False, "RefNotFound"),
+    };
+    NewCondition::new(RESOLVED_REFS, status, reason, told.join("; "))
 }
 
 impl Reference {
-    /// That it is not there, and the remedy.
-    fn told(&self) -> String {
+    /// Which setting names it.
+    fn named(&self) -> String {
         let (setting, kind, key) = (self.setting, self.kind.name(), &self.key);
         let names = if self.is_set {
             "names"
         } else {
             "is not set and stands for"
         };
-        let edit = format!("kubectl edit kiteplatform {}", names::PLATFORM);
+        format!("{setting} {names} {kind} {key}")
+    }
+
+    /// That it is not there, and the remedy.
+    fn told(&self) -> String {
         format!(
-            "{setting} {names} {kind} {key}, which is not there: create it{}, or name another \
-             ({edit})",
-            self.kind.hint()
+            "{}, which is not there: create it{}, or name another (kubectl edit kiteplatform {})",
+            self.named(),
+            self.kind.hint(),
+            names::PLATFORM
         )
+    }
+}
+
+impl Unseen {
+    /// That nobody says whether it is there, and the remedy.
+    fn told(&self) -> String {
+        let named = self.reference.named();
+        if !self.is_refused {
+            return format!("{named}, which could not be looked for: that is tried again");
+        }
+        let name = &self.reference.key.name;
+        let is_certificate = self.reference.setting == CERTIFICATE;
+        let remedy = if is_certificate && NOT_THE_CONTROLLERS.contains(&name.as_str()) {
+            format!(
+                "put the certificate into a Secret of its own, and name that (kubectl edit \
+                 kiteplatform {})",
+                names::PLATFORM
+            )
+        } else if is_certificate {
+            format!("allow it that (kite upgrade --certificate-secret {name})")
+        } else {
+            "have it get its rights again (kite upgrade)".to_owned()
+        };
+        format!("{named}, and whether that is there the controller may not look: {remedy}")
     }
 }
 

@@ -104,6 +104,7 @@ prop_compose! {
                 gateway: has_gateway.then(|| edge(https, http)),
                 host_key: http.then(Secret::default),
                 missing: Vec::new(),
+                unseen: Vec::new(),
                 nodes: https.then(|| "192.0.2.11/32".to_owned()).into_iter().collect(),
             }
         };

@@ -8,8 +8,9 @@ use k8s_openapi::api::{
     rbac::v1::RoleBinding,
 };
 use kite_core::{
-    cluster::{Cluster as _, ClusterExt as _, KubeCluster, Object, ObjectKey},
-    crd::{KiteUser, KiteUserSpec, KiteVirtualMachine, VmPhase},
+    cluster::{Cluster as _, ClusterExt as _, FieldManager, KubeCluster, Object, ObjectKey},
+    conditions::find,
+    crd::{KitePlatform, KiteUser, KiteUserSpec, KiteVirtualMachine, VmPhase},
     labels::VM_FINALIZER,
 };
 use kite_fake::{
@@ -19,6 +20,7 @@ use kite_fake::{
 use kite_reconcile::{Context, Settings};
 use kite_render::install::{Installation, Process};
 use kube::{ResourceExt as _, api::PropagationPolicy};
+use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -208,6 +210,81 @@ async fn what_is_settled_costs_nothing_and_nothing_is_refused() {
     let hour = Duration::from_secs(3600);
     let (asked, _) = it.asked(tokio::time::sleep(hour)).await;
     assert_eq!(asked, BTreeMap::new());
+    it.end().await;
+}
+
+/// Of a Secret that the controller may not read it is not said that it is there.
+#[tokio::test(start_paused = true)]
+async fn what_nobody_may_look_at_is_told_of_as_that() {
+    let it = Installed::start().await;
+    let key = ObjectKey::cluster("default");
+    let edit = async |spec: serde_json::Value| {
+        let (person, patch) = (FieldManager::new("person"), json!({ "spec": spec }));
+        let edited = it.cluster.edit::<KitePlatform>(person, &key, &patch).await;
+        edited.unwrap();
+    };
+    let says = async |status: &str, reason: &str, part: &str| {
+        it.until("", "default", |platform: Option<&KitePlatform>| {
+            let status_of = platform.and_then(|it| it.status.as_ref());
+            let all = status_of.map(|it| it.conditions.as_slice());
+            let found = find(all.unwrap_or_default(), "ResolvedRefs");
+            found.is_some_and(|it| {
+                it.status == status && it.reason == reason && it.message.contains(part)
+            })
+        })
+        .await;
+    };
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+        "metadata": {"name": "gold"}, "provisioner": "csi.example.org",
+    });
+    it.fake.create(class).unwrap();
+    edit(json!({"storageClass": "gold"})).await;
+    says("True", "ResolvedRefs", "").await;
+    for (name, remedy) in [
+        ("my-tls", "kite upgrade --certificate-secret my-tls"),
+        ("kite-seal", "a Secret of its own"),
+    ] {
+        let exposure = json!({"certificate": {"secretName": name}});
+        edit(json!({"exposure": exposure})).await;
+        says("Unknown", "NotLookedAt", remedy).await;
+        let named = format!("spec.exposure.certificate.secretName names Secret kite/{name}");
+        says("Unknown", "NotLookedAt", &named).await;
+    }
+    // What is known not to be there is told beside it.
+    edit(json!({"storageClass": "silver"})).await;
+    says("False", "RefNotFound", "a Secret of its own").await;
+    says(
+        "False",
+        "RefNotFound",
+        "StorageClass silver, which is not there",
+    )
+    .await;
+    edit(json!({"storageClass": "gold"})).await;
+
+    // These it may look at.
+    edit(json!({"exposure": {"certificate": {"secretName": "kite-certificate"}}})).await;
+    says(
+        "False",
+        "RefNotFound",
+        "kite-certificate, which is not there",
+    )
+    .await;
+    let provider = json!({
+        "name": "staff", "issuer": "https://login.example.org", "clientId": "kite",
+        "clientSecretKey": "staff",
+    });
+    edit(json!({
+        "exposure": {"certificate": {"secretName": null}}, "signInProviders": [provider],
+    }))
+    .await;
+    says("False", "RefNotFound", "kite-oidc, which is not there").await;
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "kite-oidc", "namespace": "kite"},
+    });
+    it.fake.create(secret).unwrap();
+    says("True", "ResolvedRefs", "").await;
     it.end().await;
 }
 

@@ -7,6 +7,7 @@ mod apply;
 mod check;
 mod made_again;
 mod memory;
+mod named;
 mod object;
 mod own;
 mod page;
@@ -19,6 +20,7 @@ mod widen;
 pub use self::{
     apply::{Change, Narrowing, apply},
     memory::{Memory, is_installed, recall},
+    named::named_certificate,
     object::ObjectName,
     page::{Page, page},
     ready::{Workload, wait_until_ready},

@@ -1,6 +1,7 @@
 //! Settings that administrators have changed meanwhile.
 
-use kite_admin::install::{Change, Kept, apply};
+use k8s_openapi::api::rbac::v1::Role;
+use kite_admin::install::{Change, Kept, apply, named_certificate};
 use kite_core::crd::{KitePlatform, SignUp};
 use kube::{
     Api,
@@ -174,4 +175,31 @@ async fn settings_of_others_that_go_with_none_of_these_refuse_all_of_it() {
     let told = world.apply(&installation, false).await;
     let (_, change) = told.iter().find(of("KitePlatform", "default")).unwrap();
     assert_eq!(*change, Change::Changed);
+}
+
+/// The controller may look at the certificate that administrators have named meanwhile.
+#[tokio::test]
+async fn the_certificate_that_settings_name_by_now_is_found() {
+    let world = World::new();
+    assert_eq!(named_certificate(&world.client).await.unwrap(), None);
+    let mut installation = small();
+    world.apply(&installation, false).await;
+    assert_eq!(named_certificate(&world.client).await.unwrap(), None);
+    for (name, found) in [("my-tls", Some("my-tls")), ("kite-seal", None)] {
+        let exposure = json!({"certificate": {"secretName": name}});
+        set(&world, json!({ "exposure": exposure })).await;
+        let named = named_certificate(&world.client).await.unwrap();
+        assert_eq!(named.as_deref(), found);
+        installation.certificate_secrets.extend(named);
+    }
+    world.apply(&installation, false).await;
+    let roles = Api::<Role>::namespaced(world.client.clone(), "kite");
+    let rules = roles.get("kite-controller").await.unwrap().rules.unwrap();
+    let mut names = rules.into_iter().filter_map(|it| it.resource_names);
+    assert!(names.any(|it| it.contains(&"my-tls".to_owned())));
+
+    let gateway = json!({"namespace": "edge", "name": "front"});
+    let exposure = json!({"certificate": null, "ingressClassName": null, "gateway": gateway});
+    set(&world, json!({ "exposure": exposure })).await;
+    assert_eq!(named_certificate(&world.client).await.unwrap(), None);
 }

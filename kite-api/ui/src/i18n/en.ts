@@ -845,6 +845,7 @@ export const en = {
     "VMs get their web addresses below it, such as vm.example.org. Set once, only an administrator of the cluster changes it.",
   "platform.baseDomainSet": "Base domain: {domain}. An administrator of the cluster changes it.",
   "platform.missing": "Settings name what is not in the cluster. An administrator of the cluster can mend that:",
+  "platform.unseen": "Nobody can say whether all that settings name is in the cluster. An administrator of the cluster can mend that:",
   "platform.publicHost": "Host of the SSH gateway",
   "platform.publicHostHint": "What users connect to. Empty: the base domain.",
   "platform.publicPort": "Port of the SSH gateway",

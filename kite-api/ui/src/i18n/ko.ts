@@ -845,6 +845,7 @@ export const ko: Words = {
   "platform.baseDomainHint": "VM의 웹 주소가 이 아래에 생깁니다. 예: vm.example.org. 한 번 정하면 클러스터 관리자만 바꿀 수 있습니다.",
   "platform.baseDomainSet": "기본 도메인: {domain}. 클러스터 관리자가 바꿉니다.",
   "platform.missing": "클러스터에 없는 것을 가리키는 설정이 있습니다. 클러스터 관리자가 고칠 수 있습니다.",
+  "platform.unseen": "설정이 가리키는 것이 클러스터에 모두 있는지 확인할 수 없습니다. 클러스터 관리자가 고칠 수 있습니다.",
   "platform.publicHost": "SSH 게이트웨이 호스트",
   "platform.publicHostHint": "사용자가 접속하는 곳. 비우면 기본 도메인.",
   "platform.publicPort": "SSH 게이트웨이 포트",

@@ -347,7 +347,9 @@ fn web(platform: &Platform, boss: &str) {
     let of_settings = "jsonpath={.status.conditions[?(@.type==\"ResolvedRefs\")].message}";
     eventually("it is missed", || {
         let seen = platform.kubectl_ok(&["get", "kiteplatform", "default", "-o", of_settings]);
-        seen.contains("brought").then_some(()).ok_or(seen)
+        // And not that nobody may look at it.
+        let is_missed = seen.contains("kite/brought, which is not there");
+        is_missed.then_some(()).ok_or(seen)
     });
     exposed(json!({"certificate": {"secretName": null}}));
 
