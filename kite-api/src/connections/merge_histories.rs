@@ -10,7 +10,7 @@ use k8s_openapi::{
     api::core::v1::Namespace,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kite_core::crd;
+use kite_core::{cluster::Cluster as _, crd};
 use kite_fake::{
     FakeCluster,
     fault::{Call, Fault, Faults, Plan},

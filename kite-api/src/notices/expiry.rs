@@ -194,7 +194,6 @@ mod tests {
     #[test]
     fn a_vm_that_was_deleted_just_before_its_time_is_not_told_of() {
         let until: Timestamp = "2026-05-04T08:00:30Z".parse().unwrap();
-        let before = |seconds| until - Duration::from_secs(seconds);
         let deleted = |at: Option<Timestamp>| -> KiteVirtualMachine {
             serde_json::from_value(json!({
                 "apiVersion": "hy3ons.github.io/v1", "kind": "KiteVirtualMachine",
