@@ -329,11 +329,19 @@ async fn an_evicted_launcher_moves_and_is_evicted_when_it_has_ended() {
     let again = evict(&world, &name).await.unwrap_err();
     assert!(again.1.contains("Evacuation in progress"), "{}", again.1);
     world.settle().await;
+    let asked = |instance: &DynamicObject| {
+        let all = instance.data["status"]["conditions"].as_array().unwrap();
+        let found = all.iter().find(|it| it["type"] == "EvictionRequested");
+        found.map(|it| it["lastTransitionTime"].is_string())
+    };
+    let instance = world.get(&INSTANCE, NS, "v").await.unwrap();
+    assert_eq!(asked(&instance), Some(true));
     world.rules.clear(Stage::MigrationDone);
     world.settle().await;
     let instance = world.get(&INSTANCE, NS, "v").await.unwrap();
     assert_eq!(text(&instance, "/status/nodeName"), "demo-node-2");
     assert!(instance.data["status"]["evacuationNodeName"].is_null());
+    assert_eq!(asked(&instance), None);
     evict(&world, &name).await.unwrap();
     world.end().await;
 }

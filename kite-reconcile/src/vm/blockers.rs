@@ -22,7 +22,7 @@ const OTHERWISE: &[&str] = &[
     "AgentConnected",
     "AgentVersionNotSupported",
     "DataVolumesReady",
-    "EvacuationRequested",
+    "EvictionRequested",
     "Failure",
     "HotMemoryChange",
     "HotVCPUChange",
@@ -154,13 +154,13 @@ pub(super) fn drain(instance: Option<&VirtualMachineInstance>) -> Option<Drain> 
         .is_some_and(|it| !it.is_empty());
     let conditions = &status.conditions;
     let find = |type_, word| conditions.iter().find(|it| is(it, type_, word));
-    if !is_marked && find("EvacuationRequested", "True").is_none() {
+    if !is_marked && find("EvictionRequested", "True").is_none() {
         return None;
     }
     if let Some(fixed) = find("LiveMigratable", "False") {
         return Some(Drain::Held(told(fixed)));
     }
-    let asked = find("EvacuationRequested", "True").and_then(since);
+    let asked = find("EvictionRequested", "True").and_then(since);
     Some(failed_move(instance, asked).map_or(Drain::Asked, Drain::Failed))
 }
 

@@ -200,7 +200,7 @@ fn who_holds_up_a_drain_is_known_and_why() {
         instance.status.as_mut().unwrap().other = rest;
         drain(Some(&instance))
     };
-    let asked = condition("EvacuationRequested", "True", "", "");
+    let asked = condition("EvictionRequested", "True", "", "");
     let fixed = condition(
         "LiveMigratable",
         "False",
@@ -241,7 +241,7 @@ fn who_holds_up_a_drain_is_known_and_why() {
     );
     // Nobody wants it to leave.
     assert_eq!(of(&[fixed], json!({"evacuationNodeName": ""})), None);
-    let denied = condition("EvacuationRequested", "False", "", "");
+    let denied = condition("EvictionRequested", "False", "", "");
     assert_eq!(of(&[denied], json!({})), None);
     assert_eq!(drain(None), None);
 }

@@ -204,7 +204,7 @@ fn the_words_of_others_stand_beside_kites_own() {
         "OfTomorrow",
         "the node runs out of memory.",
     );
-    let moved = says("EvacuationRequested", "True", "", "");
+    let moved = says("EvictionRequested", "True", "", "");
     for (printable, condition, words) in [
         (
             "ErrorUnschedulable",
@@ -236,7 +236,7 @@ fn the_words_of_others_stand_beside_kites_own() {
 
 #[test]
 fn a_vm_that_holds_up_a_drain_says_what_to_do() {
-    let asked = says("EvacuationRequested", "True", "", "");
+    let asked = says("EvictionRequested", "True", "", "");
     let fixed = says("LiveMigratable", "False", "HostDevices", "it has a device");
     let running = machine("Running", &["RestartRequired"]);
     let of = |instance: &VirtualMachineInstance| {

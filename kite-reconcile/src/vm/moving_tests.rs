@@ -117,7 +117,7 @@ fn it_is_moved_only_where_that_is_left_to_kite_and_can_be() {
     let unsaid = seen(1, waiting(&[]));
     let drained = seen(
         1,
-        waiting(&[("LiveMigratable", "True"), ("EvacuationRequested", "True")]),
+        waiting(&[("LiveMigratable", "True"), ("EvictionRequested", "True")]),
     );
     let mut content = seen(1, movable());
     let status = content.instance.as_mut().unwrap().status.as_mut().unwrap();

@@ -6,6 +6,30 @@ use super::conditions::find;
 use super::instances::is_over;
 use crate::server::{Marked, Refused, Review, Webhook};
 
+/// The condition of an instance that is to leave its node.
+const REQUESTED: &str = "EvictionRequested";
+
+/// Tells in the status of a running instance whether it is to leave its node, and since
+/// when.
+pub(super) fn tell(status: &mut Value, now: &str) {
+    let node = status["evacuationNodeName"].as_str();
+    let is_marked = node.is_some_and(|node| !node.is_empty());
+    let is_told = find(status, REQUESTED).is_some_and(|it| it["status"] == "True");
+    if is_marked == is_told {
+        return;
+    }
+    let mut all = status["conditions"].as_array().cloned().unwrap_or_default();
+    all.retain(|it| it["type"] != REQUESTED);
+    if is_marked {
+        all.push(json!({
+            "type": REQUESTED, "status": "True", "reason": REQUESTED,
+            "message": "VMI is marked for eviction",
+            "lastProbeTime": now, "lastTransitionTime": now,
+        }));
+    }
+    status["conditions"] = json!(all);
+}
+
 /// Refuses evictions of launchers whose instance can move to another node, and has
 /// it move there: whoever drains a node asks again until the launcher has ended.
 /// One that is to move and cannot stays where it is.
@@ -73,5 +97,26 @@ impl Webhook for LauncherEvictions {
                 patch: json!({"status": {"evacuationNodeName": node}}),
             }),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_says_since_when_it_is_to_leave_its_node() {
+        let mut status = json!({"evacuationNodeName": "n", "conditions": [{"type": "Ready"}]});
+        tell(&mut status, "T1");
+        tell(&mut status, "T2");
+        assert_eq!(status["conditions"][1]["type"], REQUESTED);
+        assert_eq!(status["conditions"][1]["lastTransitionTime"], "T1");
+        status["evacuationNodeName"] = json!("");
+        tell(&mut status, "T3");
+        assert_eq!(status["conditions"], json!([{"type": "Ready"}]));
+        // Of an instance without any nothing is made.
+        let mut bare = json!({});
+        tell(&mut bare, "T4");
+        assert_eq!(bare["conditions"], Value::Null);
     }
 }

@@ -72,11 +72,12 @@ pub(super) fn status(seen: &Seen<'_>, phase: &str) -> Value {
         transitions(old, phase, seen.now),
     );
     if phase == "Running" || phase == "Unknown" {
-        // The agent's part; only which Pods there are is ours, and what the
-        // instance asks for beyond what it has.
+        // The agent's part; only which Pods there are is ours, what the instance asks for
+        // beyond what it has, and whether it is to leave its node.
         set("activePods", active_pods(seen.pods));
         let mut status = Value::Object(status);
         super::live_update::tell(&seen.instance.data["spec"], &mut status, seen.now);
+        super::eviction::tell(&mut status, seen.now);
         return status;
     }
     set("conditions", conditions(seen, phase));
