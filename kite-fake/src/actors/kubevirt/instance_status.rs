@@ -76,7 +76,7 @@ pub(super) fn status(seen: &Seen<'_>, phase: &str) -> Value {
         // beyond what it has, and whether it is to leave its node.
         set("activePods", active_pods(seen.pods));
         let mut status = Value::Object(status);
-        super::live_update::tell(&seen.instance.data["spec"], &mut status, seen.now);
+        super::live_update::tell(&seen.instance.data["spec"], &mut status);
         super::eviction::tell(&mut status, seen.now);
         return status;
     }

@@ -125,8 +125,9 @@ pub(super) fn at_boot(spec: &Value, status: &mut Value) {
     }
 }
 
-/// Tells in the status of a running instance what it asks for and has not got.
-pub(super) fn tell(spec: &Value, status: &mut Value, now: &str) {
+/// Tells in the status of a running instance what it asks for and has not got: since when,
+/// these conditions do not say.
+pub(super) fn tell(spec: &Value, status: &mut Value) {
     let has = status["currentCPUTopology"]["sockets"].as_u64();
     let more_sockets = has.is_some_and(|has| has != sockets(spec));
     let wanted = &spec["domain"]["memory"]["guest"];
@@ -139,7 +140,7 @@ pub(super) fn tell(spec: &Value, status: &mut Value, now: &str) {
     for (type_, holds) in CHANGES.into_iter().zip([more_sockets, more_memory]) {
         let told = all.iter().any(|c| c["type"] == type_);
         if holds && !told {
-            all.push(json!({"type": type_, "status": "True", "lastTransitionTime": now}));
+            all.push(json!({"type": type_, "status": "True"}));
         }
     }
     if status["conditions"].is_array() || !all.is_empty() {
@@ -203,8 +204,10 @@ mod tests {
             json!({"cpu": {"sockets": 4}, "memory": {"guest": "4Gi"}})
         );
         let mut status = instance.data["status"].clone();
-        tell(&spec(4, "4Gi"), &mut status, "T");
+        tell(&spec(4, "4Gi"), &mut status);
         assert!(is_wanted(&status));
+        let asks = find(&status, "HotVCPUChange").unwrap();
+        assert_eq!(*asks, json!({"type": "HotVCPUChange", "status": "True"}));
         assert_eq!(status["memory"]["guestRequested"], "4Gi");
         settle(&spec(4, "4Gi"), &mut status);
         assert!(!is_wanted(&status));
