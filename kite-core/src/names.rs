@@ -239,11 +239,18 @@ pub fn invite(id: &[u8; 16]) -> String {
     format!("i-{}", hex(id))
 }
 
-/// Name of the migration by which an instance gets `change`: whoever makes one for the same
-/// makes the same.
-pub fn resize_migration(instance_uid: &str, change: &str) -> String {
+/// Name of the migration by which an instance is tried to be given `change` for the time of
+/// this number, beginning with 1: whoever makes one for the same makes the same, and what is
+/// left of the last one says how many there were.
+pub fn resize_migration(instance_uid: &str, change: &str, number: u32) -> String {
     let text = format!("{instance_uid}\n{change}");
-    format!("kite-resize-{}", hex(&Sha256::digest(text.as_bytes())[..8]))
+    let change = hex(&Sha256::digest(text.as_bytes())[..8]);
+    format!("kite-resize-{change}-{number}")
+}
+
+/// What all of those for one instance and change have in common.
+pub fn change_of_resize(migration: &str) -> &str {
+    migration.rsplit_once('-').map_or(migration, |(of, _)| of)
 }
 
 /// What is stored of a token or code that was drawn at random: nobody finds it

@@ -22,6 +22,7 @@ use crate::{
     keys::{KeySource, RandomKeys},
     metrics::Metrics,
     pace::Pace,
+    refusals::Refusals,
 };
 
 /// What an installation may set differently.
@@ -143,6 +144,7 @@ pub struct Context<C> {
     pub(crate) caches: Option<Caches>,
     pub(crate) memos: Memos,
     pub(crate) pace: Pace,
+    pub(crate) refusals: Refusals,
 }
 
 impl<C> Context<C> {
@@ -160,6 +162,7 @@ impl<C> Context<C> {
             caches: None,
             memos: Memos::default(),
             pace: Pace::default(),
+            refusals: Refusals::default(),
         }
     }
 
@@ -181,6 +184,7 @@ impl<C> Context<C> {
             caches: Some(caches),
             memos: Memos::default(),
             pace: Pace::default(),
+            refusals: Refusals::default(),
         }
     }
 
@@ -189,6 +193,7 @@ impl<C> Context<C> {
         self.memos.forget(kind, key);
         self.backoff.reset(kind, key.clone());
         self.pace.forget(kind, key.clone());
+        self.refusals.forget(kind, key);
     }
 
     /// With other settings.

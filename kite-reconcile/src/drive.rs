@@ -2,6 +2,7 @@
 //! status last.
 
 mod execute;
+mod moves;
 mod report;
 
 use std::time::Duration;
@@ -27,7 +28,7 @@ use crate::{
     },
     context::{Context, Settings},
     pace::Urgency,
-    plan::{Outcome, Plan, Step},
+    plan::{Outcome, Plan, Refusal, Step},
 };
 
 /// Rounds of planning and executing in one reconcile. The longest way, from
@@ -104,6 +105,9 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
 
     /// Takes what came of a step into what was observed.
     fn absorb(observed: &mut Self::Observed, outcome: Outcome);
+
+    /// Takes in what was refused a while ago, and is not to be tried again yet.
+    fn recall(_observed: &mut Self::Observed, _refusal: Refusal) {}
 
     /// What to give back when the API server refuses a step for good, so that a
     /// failure uses nothing up.
@@ -274,7 +278,12 @@ async fn observe<R: Reconciler, C: Cluster>(
     context: &Context<C>,
 ) -> Result<Box<R::Observed>, Error> {
     let observed = R::observe(object, &context.cluster, &context.settings).await?;
-    Ok(Box::new(observed))
+    let mut observed = Box::new(observed);
+    let now = (context.clock)();
+    if let Some(refusal) = context.refusals.known(R::KIND, &ObjectKey::of(object), now) {
+        R::recall(&mut observed, refusal);
+    }
+    Ok(observed)
 }
 
 /// Undoes what was done for a step that was refused.

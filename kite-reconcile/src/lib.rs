@@ -104,6 +104,7 @@ mod pace;
 pub mod plan;
 pub mod platform;
 mod queue;
+mod refusals;
 mod run;
 mod standing;
 pub mod triggers;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kite_core::{
     cluster::ObjectKey, conditions::NewCondition, crd::KiteReservation,
@@ -82,6 +83,9 @@ pub enum Step {
     /// is one order of a name. When the API server or `KubeVirt` refuses, that is told,
     /// and the rest goes on.
     Move(Box<VirtualMachineInstanceMigration>),
+    /// Take back an order to move an instance that has not begun, on the condition that it
+    /// has not since; why is told, and the next one is given a while later.
+    CallOff(Box<VirtualMachineInstanceMigration>, String),
     /// Delete the object as it was observed: this uid and no other.
     Delete(AnyObject, PropagationPolicy),
     /// Delete the object on the condition that it is unchanged since it was read: what
@@ -105,6 +109,7 @@ impl Step {
             | Self::Restart { .. }
             | Self::DeleteSelf
             | Self::LetGo(..)
+            | Self::CallOff(..)
             | Self::DeleteUnchanged(_)
             | Self::Delete(..) => true,
             Self::AddFinalizer(_)
@@ -151,6 +156,7 @@ impl Step {
             }
             Self::Restart { machine, .. } => format!("restart VirtualMachine {machine}"),
             Self::Move(order) => format!("move {}", order.spec.vmi_name),
+            Self::CallOff(order, _) => format!("call off the move of {}", order.spec.vmi_name),
             Self::Expose(object) => format!("expose by {} {}", object.kind(), object.key()),
             Self::Apply(object) => format!("apply {} {}", object.kind(), object.key()),
             Self::Delete(object, _) | Self::DeleteUnchanged(object) => {
@@ -165,6 +171,18 @@ fn name(claim: &KiteReservation) -> &str {
     claim.metadata.name.as_deref().unwrap_or_default()
 }
 
+/// That something is not done, and until when it is not tried again, whatever happens
+/// meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What was to be done: of another it says nothing.
+    pub of: String,
+    /// Why it is not, in words that people read.
+    pub why: String,
+    /// When it may be tried again.
+    pub until: Timestamp,
+}
+
 /// What came of a step, to be taken into what was observed.
 #[derive(Clone, Debug)]
 pub enum Outcome {
@@ -176,8 +194,8 @@ pub enum Outcome {
     GrowthRefused(String),
     /// The VM may not be exposed, for this reason.
     ExposureRefused(String),
-    /// The VM may not be moved to another launcher, for this reason.
-    MoveRefused(String),
+    /// The VM is not moved to another launcher for now.
+    MoveRefused(Refusal),
     /// The VM's restart was asked for.
     RestartAsked,
     /// The claim stands like this now.

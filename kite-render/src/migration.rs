@@ -10,16 +10,10 @@ use kite_core::{
 
 use crate::Vm;
 
-/// The migration for what the instance of `vm` is to have now; none if it is not in the
-/// cluster. Its name tells which instance it is for, and what it is to get: another one
-/// for the same is refused.
-///
-/// It has no priority, which `KubeVirt` lets nobody set but itself, and is not marked as
-/// one of `KubeVirt`'s own, which it breaks off when it finds them needless.
-pub fn for_resize(
-    vm: &Vm<'_>,
-    instance: &VirtualMachineInstance,
-) -> Option<VirtualMachineInstanceMigration> {
+/// Name of the migration of this number for what `instance` is to have now; none if it is
+/// not in the cluster. It tells which instance it is for, what that is to get, and how many
+/// there were before: another one for the same is refused.
+pub fn name_for_resize(instance: &VirtualMachineInstance, number: u32) -> Option<String> {
     let uid = instance.metadata.uid.as_deref()?;
     let domain = &instance.spec.domain;
     let sockets = domain.cpu.as_ref().and_then(|cpu| cpu.sockets);
@@ -28,7 +22,20 @@ pub fn for_resize(
         .as_ref()
         .and_then(|memory| memory.guest.as_ref());
     let change = format!("{sockets:?} {memory:?}");
-    let mut metadata = vm.metadata(names::resize_migration(uid, &change));
+    Some(names::resize_migration(uid, &change, number))
+}
+
+/// The migration of this number for what the instance of `vm` is to have now; none if it is
+/// not in the cluster. See [`name_for_resize`].
+///
+/// It has no priority, which `KubeVirt` lets nobody set but itself, and is not marked as
+/// one of `KubeVirt`'s own, which it breaks off when it finds them needless.
+pub fn for_resize(
+    vm: &Vm<'_>,
+    instance: &VirtualMachineInstance,
+    number: u32,
+) -> Option<VirtualMachineInstanceMigration> {
+    let mut metadata = vm.metadata(name_for_resize(instance, number)?);
     for owner in metadata.owner_references.iter_mut().flatten() {
         // KubeVirt lets go of it when it has ended, which may take a while.
         owner.block_owner_deletion = None;
@@ -58,17 +65,19 @@ mod tests {
     }
 
     #[test]
-    fn its_name_is_that_of_the_instance_and_the_change() {
+    fn its_name_is_that_of_the_instance_the_change_and_its_number() {
         let size = |text: &str| text.parse().unwrap();
         let spec = KiteVirtualMachineSpec::new(1, size("1Gi"), size("5Gi"), "debian-12", "web");
         let mut object = KiteVirtualMachine::new("web", spec);
         object.metadata.namespace = Some("kite-user-ann".to_owned());
         object.metadata.uid = Some("u".to_owned());
         let vm = Vm::of(&object).unwrap();
-        let made = |uid, sockets| for_resize(&vm, &instance(uid, sockets)).unwrap();
+        let made = |uid, sockets| for_resize(&vm, &instance(uid, sockets), 1).unwrap();
         assert_eq!(made("a", 2), made("a", 2));
         assert_ne!(made("a", 2).metadata.name, made("a", 4).metadata.name);
         assert_ne!(made("a", 2).metadata.name, made("b", 2).metadata.name);
+        let second = for_resize(&vm, &instance("a", 2), 2).unwrap();
+        assert_ne!(made("a", 2).metadata.name, second.metadata.name);
         let made = made("a", 2);
         assert_eq!(made.spec.vmi_name, "web");
         assert_eq!(made.metadata.namespace.as_deref(), Some("kite-user-ann"));
@@ -78,6 +87,6 @@ mod tests {
                 .iter()
                 .all(|it| it.uid == "u" && it.block_owner_deletion.is_none())
         );
-        assert_eq!(for_resize(&vm, &VirtualMachineInstance::default()), None);
+        assert_eq!(for_resize(&vm, &VirtualMachineInstance::default(), 1), None);
     }
 }

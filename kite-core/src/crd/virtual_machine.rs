@@ -264,7 +264,7 @@ pub struct KiteVirtualMachineStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdleStatus>,
     /// `Ready`, `Reserved`, `ImageReady`, `DiskReady`, `VirtualMachineReady`, `Exposed`,
-    /// `Expired`, `Idle`, `OfferClaimed`, `RestartRequired`, `Accessible`.
+    /// `Expired`, `Idle`, `OfferClaimed`, `RestartRequired`, `Resizing`, `Accessible`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     #[serde(deserialize_with = "crate::time::conditions")]
@@ -439,6 +439,9 @@ pub mod vm_condition {
     pub const VIRTUAL_MACHINE_READY: &str = "VirtualMachineReady";
     /// A change waits for the VM to be restarted. Only there while one does.
     pub const RESTART_REQUIRED: &str = "RestartRequired";
+    /// It runs and waits for more CPUs or memory, since the condition's time. Only there
+    /// while it does.
+    pub const RESIZING: &str = "Resizing";
     /// It is reachable under its domain.
     pub const EXPOSED: &str = "Exposed";
     /// Its time is over; says beforehand when that will be.

@@ -3,6 +3,8 @@
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
+use super::StatusCondition;
+
 /// What is to be moved. `KubeVirt` sees to it once and tells how it went.
 #[derive(CustomResource, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[kube(
@@ -26,7 +28,7 @@ pub struct VirtualMachineInstanceMigrationSpec {
 }
 
 /// How far it is.
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualMachineInstanceMigrationStatus {
     /// `Pending`, `Scheduling`, `Scheduled`, `PreparingTarget`, `TargetReady`,
@@ -36,6 +38,9 @@ pub struct VirtualMachineInstanceMigrationStatus {
     /// When it came to each of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phase_transition_timestamps: Vec<PhaseTransition>,
+    /// What is in its way, such as `migrationRejectedByResourceQuota`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<StatusCondition>,
 }
 
 /// When something came to a phase.
@@ -54,6 +59,19 @@ impl VirtualMachineInstanceMigration {
     /// Whether it has ended, well or not.
     pub fn is_over(&self) -> bool {
         matches!(self.phase(), Some("Succeeded" | "Failed"))
+    }
+
+    /// Whether it has ended well.
+    pub fn has_succeeded(&self) -> bool {
+        self.phase() == Some("Succeeded")
+    }
+
+    /// Whether it is under way: it counts among those that `KubeVirt` carries out at a time,
+    /// and broken off now it would have been for nothing. What is looked at only, or waits
+    /// for its turn, for room or for another cluster, is not.
+    pub fn has_begun(&self) -> bool {
+        let waits = ["", "Pending", "Synchronizing", "WaitingForSync"];
+        !self.is_over() && self.phase().is_some_and(|phase| !waits.contains(&phase))
     }
 
     /// When it came to its present phase, as far as that is told.
@@ -88,13 +106,46 @@ mod tests {
         };
         assert!(!of(json!(null)).is_over() && !of(json!({})).is_over());
         assert!(!of(json!({"phase": "Scheduling"})).is_over());
-        assert!(of(json!({"phase": "Succeeded"})).is_over());
+        let succeeded = of(json!({"phase": "Succeeded"}));
+        assert!(succeeded.is_over() && succeeded.has_succeeded());
         let failed = of(json!({"phase": "Failed", "phaseTransitionTimestamps": [
             {"phase": "Pending", "phaseTransitionTimestamp": "2026-05-04T08:00:00Z"},
             {"phase": "Failed", "phaseTransitionTimestamp": "2026-05-04T08:05:00Z"},
         ]}));
-        assert!(failed.is_over());
+        assert!(failed.is_over() && !failed.has_succeeded());
         assert_eq!(failed.since(), Some("2026-05-04T08:05:00Z"));
         assert_eq!(of(json!({"phase": "Failed"})).since(), None);
+    }
+
+    #[test]
+    fn it_has_begun_once_its_target_is_made() {
+        for (phase, has_begun) in [
+            (None, false),
+            (Some(""), false),
+            (Some("Pending"), false),
+            (Some("WaitingForSync"), false),
+            (Some("Synchronizing"), false),
+            (Some("Scheduling"), true),
+            (Some("Running"), true),
+            (Some("Succeeded"), false),
+            (Some("Failed"), false),
+        ] {
+            let status = json!({"phase": phase});
+            let object = json!({"metadata": {}, "spec": {"vmiName": "web"}, "status": status});
+            let order: VirtualMachineInstanceMigration = serde_json::from_value(object).unwrap();
+            assert_eq!(order.has_begun(), has_begun, "{phase:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_in_its_way_is_read() {
+        let status = json!({"phase": "Pending", "conditions": [{
+            "type": "migrationRejectedByResourceQuota", "status": "True",
+            "lastProbeTime": "2026-05-04T08:00:00Z", "lastTransitionTime": null,
+        }]});
+        let object = json!({"metadata": {}, "spec": {"vmiName": "web"}, "status": status});
+        let order: VirtualMachineInstanceMigration = serde_json::from_value(object).unwrap();
+        let conditions = order.status.unwrap().conditions;
+        assert_eq!(conditions[0].type_, "migrationRejectedByResourceQuota");
     }
 }

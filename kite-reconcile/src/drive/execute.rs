@@ -5,11 +5,11 @@ use k8s_openapi::{api::core::v1::PersistentVolumeClaim, apimachinery::pkg::apis:
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
     crd::{KEPT_FOR, Kept, KiteReservation},
-    kubevirt::{self, VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceMigration},
+    kubevirt::{self, VirtualMachine, VirtualMachineInstance},
 };
 use kube::ResourceExt as _;
 
-use super::Reconciler;
+use super::{Reconciler, moves};
 use crate::{
     Error,
     cache::{
@@ -110,32 +110,6 @@ async fn expose<C: Cluster>(desired: &AnyObject, context: &Context<C>) -> Result
     }
 }
 
-/// Orders a VM to be moved, which may be refused: by `KubeVirt`, too, of what cannot move
-/// or does already.
-async fn order<C: Cluster>(
-    order: &VirtualMachineInstanceMigration,
-    cluster: &C,
-) -> Result<Outcome, Error> {
-    match cluster.create(order).await {
-        Ok(made) => Ok(Outcome::Stored(made.into())),
-        Err(error @ ClusterError::AlreadyExists { .. }) => {
-            // Another was first, or this one lost its answer. Gone again within the same
-            // breath: let it be tried anew.
-            let key = ObjectKey::of(order);
-            let found = cluster
-                .find::<VirtualMachineInstanceMigration>(&key)
-                .await?;
-            Ok(Outcome::Stored(found.ok_or(error)?.into()))
-        }
-        Err(
-            refusal @ (ClusterError::Invalid { .. }
-            | ClusterError::Forbidden { .. }
-            | ClusterError::NotFound { .. }),
-        ) => Ok(Outcome::MoveRefused(refusal.to_string())),
-        Err(error) => Err(error.into()),
-    }
-}
-
 /// Carries out one step for `object`.
 pub(super) async fn execute<R: Reconciler, C: Cluster>(
     step: &Step,
@@ -204,7 +178,10 @@ pub(super) async fn execute<R: Reconciler, C: Cluster>(
             restart(cluster, machine, instance).await?;
             Done::outcome(Outcome::RestartAsked)
         }
-        Step::Move(wanted) => Done::outcome(order(wanted, cluster).await?),
+        Step::Move(order) => Done::outcome(moves::order::<R, C>(order, object, context).await?),
+        Step::CallOff(order, why) => {
+            Done::outcome(moves::call_off::<R, C>(order, why, object, context).await?)
+        }
         Step::Delete(what, propagation) => {
             let remove = what.remove(cluster, propagation.clone());
             let left = match seeing_off(going(object), remove).await {
@@ -279,7 +256,7 @@ fn outdated_crd(field: &'static str) -> Error {
 }
 
 /// What is left of an object that should go.
-fn left_of(object: &AnyObject, left: Option<AnyObject>) -> Outcome {
+pub(super) fn left_of(object: &AnyObject, left: Option<AnyObject>) -> Outcome {
     match left {
         Some(left) => Outcome::Stored(left),
         None => Outcome::Gone(object.clone()),

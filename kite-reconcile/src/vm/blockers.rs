@@ -277,7 +277,7 @@ fn lacks_claim(condition: &StatusCondition) -> bool {
 }
 
 /// Reason and words of a condition; its type, if it gives none.
-fn told(condition: &StatusCondition) -> String {
+pub(super) fn told(condition: &StatusCondition) -> String {
     let reason = condition.reason.as_deref().filter(|it| !it.is_empty());
     let reason = reason.unwrap_or(&condition.type_);
     match words_of(condition) {

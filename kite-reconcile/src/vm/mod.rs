@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! finalizer ► claims ► image ► keys ► cloud-init ► disk ► VirtualMachine ► Services ► Ingress or HTTPRoute
-//! deletion:  Ingress, HTTPRoute, Services ► VirtualMachine ► disk ► its claim ► Secrets ► claims ► finalizer
+//! deletion:  Ingress, HTTPRoute, Services ► orders to move it ► VirtualMachine ► disk ► its claim ► Secrets ► claims ► finalizer
 //! ```
 
 pub(crate) mod blockers;
@@ -18,6 +18,7 @@ mod machine;
 mod moving;
 mod observe;
 mod offer;
+mod orders;
 mod plan;
 mod quota;
 mod remake;
@@ -38,9 +39,9 @@ use kube::runtime::controller::Action;
 pub(crate) use self::login::KEYS_REPLACED;
 pub(crate) use self::offer::{is_fulfilled, is_of as is_claim_of};
 pub use self::{
-    moving::Moves,
     observe::{ImageSeen, Observed},
     offer::OfferSeen,
+    orders::Moves,
     plan::plan,
 };
 use crate::{
@@ -49,7 +50,7 @@ use crate::{
     drive::{self, Reconciler},
     objects::AnyObject,
     pace::Urgency,
-    plan::{Outcome, Plan, Step},
+    plan::{Outcome, Plan, Refusal, Step},
 };
 
 /// Reconciles one VM: makes the cluster match its spec as far as can be done
@@ -132,6 +133,10 @@ impl Reconciler for Vms {
 
     fn absorb(observed: &mut Observed, outcome: Outcome) {
         observed.absorb(outcome);
+    }
+
+    fn recall(observed: &mut Observed, refusal: Refusal) {
+        observed.recall(refusal);
     }
 
     fn on_refusal(object: &KiteVirtualMachine, observed: &Observed) -> Option<Step> {

@@ -1,67 +1,42 @@
 //! A VM that runs and waits for more than its launcher has, where `KubeVirt` moves nothing
-//! for that by itself, as it is by default: Kite orders the migration, one for each
-//! instance and change.
+//! for that by itself, as it is by default: Kite orders the migration, one at a time, and a
+//! few for each instance and change.
 //!
 //! ```text
 //! the instance waits ► VirtualMachineInstanceMigration ► KubeVirt moves it ► the order goes
+//!                              ▲        │ it fails: stays as the memory of the try
+//!                              └────────┘ after a pause that doubles, under the next number
 //! ```
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kite_core::{
-    cluster::{Cluster, ClusterError, ClusterExt as _, ObjectKey},
+    cluster::{Cluster, ClusterError},
     crd::PowerState,
-    kubevirt::{KubeVirt, VirtualMachineInstance, VirtualMachineInstanceMigration},
-    labels,
+    kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceMigration},
+    names,
 };
 use kite_render::{Vm, migration};
-use kube::{
-    ResourceExt as _,
-    api::{ListParams, PropagationPolicy},
-};
+use kube::api::{ListParams, PropagationPolicy};
 
 use super::{
     blockers::{drain, is_moving, may_move},
     hold::power,
     machine::runs,
     observe::Observed,
+    orders::{self, Moves, PAUSE, Progress},
     resize,
 };
 use crate::{
-    plan::Step,
+    cache::reading::as_known,
+    plan::{Refusal, Step},
     standing::{Standing, standing},
 };
 
-/// Orders of Kite's in the whole cluster that are not carried out yet: as many as
-/// `KubeVirt` carries out at a time, by its defaults. Who looks at the same moment may be
-/// one more; then `KubeVirt` has that one wait.
-const MOST: usize = 5;
-
-/// How long after a migration that came to nothing there is another one. `KubeVirt`
-/// bounds nothing of what it is ordered.
-const PAUSE: Duration = Duration::from_secs(300);
-
-/// When to look again whether others have moved.
+/// When to look again whether others have moved, or whether what somebody else ordered for
+/// the VM is over: no watch leads from those back here.
 const TURN: Duration = Duration::from_secs(20);
-
-/// The orders there are.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Moves {
-    /// That for the size which the instance is to have now.
-    pub own: Option<VirtualMachineInstanceMigration>,
-    /// Somebody has ordered another migration of the instance, which is not over.
-    pub is_ordered: bool,
-    /// How many of Kite's in the whole cluster are not over.
-    pub under_way: usize,
-}
-
-impl Moves {
-    /// Whether others are to move first.
-    pub(super) fn are_many(&self) -> bool {
-        self.own.is_none() && self.under_way >= MOST
-    }
-}
 
 /// Whether `instance` waits for more, and nobody moves it for that unless Kite does. Of a
 /// cluster of which nobody knows how it is configured that is not said.
@@ -80,51 +55,41 @@ pub(super) async fn look<C: Cluster>(
     kubevirt: Option<&KubeVirt>,
     cluster: &C,
 ) -> Result<Option<Moves>, ClusterError> {
-    let Some(wanted) = instance.and_then(|it| migration::for_resize(vm, it)) else {
+    if !resize::is_under_way(instance) && !has_moved(instance) {
         return Ok(None);
-    };
+    }
+    // Whose turn it is matters only to one that is to move.
     let is_wanted = is_left_to_kite(instance, kubevirt);
-    if !is_wanted && !has_moved(instance) {
+    let place = (!is_wanted).then(|| vm.namespace.to_owned());
+    read(vm, instance, place, cluster).await
+}
+
+/// Looks at the orders for a VM that goes, while its `machine` is there: by what caches know,
+/// so that one that has none costs no request.
+pub(super) async fn look_at_rest<C: Cluster>(
+    vm: &Vm<'_>,
+    machine: Option<&VirtualMachine>,
+    cluster: &C,
+) -> Result<Option<Moves>, ClusterError> {
+    if machine.is_none() {
         return Ok(None);
     }
-    match read(vm, &wanted, is_wanted, cluster).await {
-        Ok(moves) => Ok(Some(moves)),
-        Err(ClusterError::NotFound { .. } | ClusterError::Forbidden { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
+    as_known(read(vm, None, Some(vm.namespace.to_owned()), cluster)).await
 }
 
 async fn read<C: Cluster>(
     vm: &Vm<'_>,
-    wanted: &VirtualMachineInstanceMigration,
-    with_others: bool,
+    instance: Option<&VirtualMachineInstance>,
+    place: Option<String>,
     cluster: &C,
-) -> Result<Moves, ClusterError> {
-    let own = cluster.find(&ObjectKey::of(wanted)).await?;
-    if !with_others {
-        return Ok(Moves {
-            own,
-            ..Moves::default()
-        });
-    }
+) -> Result<Option<Moves>, ClusterError> {
     let all = ListParams::default();
-    let found = cluster.list::<VirtualMachineInstanceMigration>(None, &all);
-    let found = found.await?.items;
-    let others = found.iter().filter(|it| !it.is_over());
-    let is_kites = |it: &&VirtualMachineInstanceMigration| {
-        let by = it.labels().get(labels::MANAGED_BY).map(String::as_str);
-        by == Some(labels::MANAGED_BY_CONTROLLER)
-    };
-    let is_another = |it: &VirtualMachineInstanceMigration| {
-        it.namespace().as_deref() == Some(vm.namespace)
-            && it.spec.vmi_name == vm.name
-            && it.metadata.name != wanted.metadata.name
-    };
-    Ok(Moves {
-        own,
-        is_ordered: others.clone().any(is_another),
-        under_way: others.filter(is_kites).count(),
-    })
+    let found = cluster.list::<VirtualMachineInstanceMigration>(place, &all);
+    match found.await {
+        Ok(found) => Ok(Some(Moves::of(vm, instance, found.items))),
+        Err(ClusterError::NotFound { .. } | ClusterError::Forbidden { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether the instance was ever moved, so that an order may have been left.
@@ -133,19 +98,77 @@ fn has_moved(instance: Option<&VirtualMachineInstance>) -> bool {
     status.is_some_and(|it| it.other.contains_key("migrationState"))
 }
 
-/// What to do about the order; it is its turn when nothing else is left to do. Pure.
+/// What to do about the orders; it is their turn when nothing else is left to do. Pure.
 pub(super) fn step(vm: &Vm<'_>, seen: &Observed) -> Option<Step> {
     let (moves, instance) = (seen.moves.as_ref()?, seen.instance.as_ref()?);
-    let wanted = migration::for_resize(vm, instance)?;
-    let Some(own) = &moves.own else {
-        return may_be_ordered(vm, seen, moves).then(|| Step::Move(Box::new(wanted)));
-    };
-    let is_ours = standing(&own.metadata, &wanted.metadata) == Standing::Ours;
-    let is_due =
-        !resize::is_under_way(Some(instance)) || again(own).is_none_or(|it| it <= seen.now);
+    let like = vm.metadata(String::new());
+    let ours = moves.own.iter();
+    let ours: Vec<&VirtualMachineInstanceMigration> = ours
+        .filter(|it| standing(&it.metadata, &like) == Standing::Ours)
+        .collect();
+    let called_off = ours
+        .iter()
+        .find_map(|order| called_off(order, instance, seen.now));
+    if called_off.is_some() {
+        return called_off;
+    }
+    let is_resized = !resize::is_under_way(Some(instance));
     // One that is under way is KubeVirt's: deleted, it would be broken off.
-    (is_ours && own.is_over() && is_due)
-        .then(|| Step::Delete(own.clone().into(), PropagationPolicy::Background))
+    let is_left = |it: &VirtualMachineInstanceMigration| {
+        it.is_over() && (is_resized || !moves.is_memory(it, instance))
+    };
+    match ours.into_iter().find(|it| is_left(it)) {
+        Some(left) => {
+            let left = left.clone().into();
+            Some(Step::Delete(left, PropagationPolicy::Background))
+        }
+        None => ordered(vm, seen, moves, instance),
+    }
+}
+
+/// Takes back an order that has not begun and is in the way: `KubeVirt` moves no instance
+/// off a node for which there is one, and one of others may take its turn.
+fn called_off(
+    order: &VirtualMachineInstanceMigration,
+    instance: &VirtualMachineInstance,
+    now: Timestamp,
+) -> Option<Step> {
+    if order.is_over() || order.has_begun() {
+        return None;
+    }
+    if drain(Some(instance)).is_some() {
+        // It comes off its node by another migration, and has its size by that.
+        return Some(Step::DeleteUnchanged(order.clone().into()));
+    }
+    let is_stuck = orders::stuck_at(order).is_some_and(|at| at <= now);
+    is_stuck.then(|| {
+        let minutes = PAUSE.as_secs() / 60;
+        let why = orders::said(order).map(|why| format!(": {why}"));
+        let why = why.unwrap_or_default();
+        let why = format!("KubeVirt did not begin to in {minutes} minutes{why}");
+        Step::CallOff(Box::new(order.clone()), why)
+    })
+}
+
+/// Gives the order, if it is time.
+fn ordered(
+    vm: &Vm<'_>,
+    seen: &Observed,
+    moves: &Moves,
+    instance: &VirtualMachineInstance,
+) -> Option<Step> {
+    let number = match moves.progress(instance) {
+        Progress::Unordered => 1,
+        Progress::Failed(number, again) if again <= seen.now => number.saturating_add(1),
+        Progress::Failed(..) | Progress::Ordered(..) | Progress::Moved(_) | Progress::GivenUp => {
+            return None;
+        }
+    };
+    if !may_be_ordered(vm, seen, moves) {
+        return None;
+    }
+    let wanted = migration::for_resize(vm, instance, number)?;
+    Some(Step::Move(Box::new(wanted)))
 }
 
 fn may_be_ordered(vm: &Vm<'_>, seen: &Observed, moves: &Moves) -> bool {
@@ -157,31 +180,35 @@ fn may_be_ordered(vm: &Vm<'_>, seen: &Observed, moves: &Moves) -> bool {
         && is_left_to_kite(instance, seen.kubevirt.as_ref())
         && may_move(instance)
         && !is_moving(instance)
-        // It comes off its node by another migration, and has its size by that.
         && drain(instance).is_none()
+        && !moves.is_unfinished()
         && !moves.is_ordered
-        && !moves.are_many()
+        && moves.ahead(seen.now) == 0
         && seen.move_refused.is_none()
 }
 
 /// When time alone calls for something.
 pub(super) fn next(seen: &Observed) -> Option<Timestamp> {
-    let moves = seen.moves.as_ref()?;
-    if !resize::is_under_way(seen.instance.as_ref()) {
-        return None;
-    }
-    if moves.are_many() {
-        return seen.now.checked_add(TURN).ok();
-    }
-    let own = moves.own.as_ref().filter(|own| own.is_over())?;
-    again(own).filter(|again| *again > seen.now)
+    let (moves, instance) = (seen.moves.as_ref()?, seen.instance.as_ref()?);
+    let stuck = moves.own.iter().filter_map(orders::stuck_at);
+    let is_left = is_left_to_kite(Some(instance), seen.kubevirt.as_ref());
+    let progress = is_left.then(|| moves.progress(instance));
+    let due = progress.and_then(|it| match it {
+        Progress::Failed(_, at) | Progress::Moved(at) => Some(at),
+        Progress::Unordered | Progress::Ordered(..) | Progress::GivenUp => None,
+    });
+    let waits =
+        is_left && !moves.is_unfinished() && (moves.is_ordered || moves.ahead(seen.now) > 0);
+    let turn = waits.then(|| seen.now.checked_add(TURN).ok()).flatten();
+    let refused = seen.move_refused.as_ref().map(|it| it.until);
+    let all = stuck.chain(due).chain(turn).chain(refused);
+    all.filter(|at| *at > seen.now).min()
 }
 
-/// When there is to be another one in the place of one that is over.
-fn again(own: &VirtualMachineInstanceMigration) -> Option<Timestamp> {
-    let told: Option<Timestamp> = own.since().and_then(|since| since.parse().ok());
-    let made = || own.creation_timestamp().map(|it| it.0);
-    told.or_else(made)?.checked_add(PAUSE).ok()
+/// Whether `refusal` is of a move for the size that the instance is to have now.
+pub(super) fn is_of_now(refusal: &Refusal, instance: Option<&VirtualMachineInstance>) -> bool {
+    let name = instance.and_then(|it| migration::name_for_resize(it, 1));
+    name.is_some_and(|name| names::change_of_resize(&name) == refusal.of)
 }
 
 #[cfg(test)]

@@ -9,7 +9,11 @@ use k8s_openapi::api::{
 use kite_core::{
     cdi::DataVolume,
     cluster::{Cluster, ClusterError, ClusterExt as _, Listed, Object, ObjectKey, Unread},
-    crd::{Claim, KiteImage, KitePlatformSpec, KiteReservation, KiteUser, KiteVirtualMachine},
+    conditions,
+    crd::{
+        Claim, KiteImage, KitePlatformSpec, KiteReservation, KiteUser, KiteVirtualMachine,
+        vm_condition::RESIZING,
+    },
     gateway_api::HttpRoute,
     kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance},
     labels,
@@ -21,8 +25,9 @@ use kube::{ResourceExt, api::ListParams};
 use super::{
     lost,
     machine::DiskState,
-    moving::{self, Moves},
+    moving,
     offer::{self, OfferSeen},
+    orders::Moves,
     quota, resize,
 };
 use crate::{
@@ -35,7 +40,7 @@ use crate::{
     configured,
     ending::{goes_with_namespace, is_out_of_reach},
     objects::AnyObject,
-    plan::Outcome,
+    plan::{Outcome, Refusal},
     platform,
     standing::{Standing, standing},
 };
@@ -99,10 +104,12 @@ pub struct Observed {
     /// How `KubeVirt` is configured; only looked at while the VM is given more.
     pub kubevirt: Option<KubeVirt>,
     /// The orders to move it for that; only looked at while one is to be given, or may
-    /// have been left, and nothing where the controller may not look.
+    /// have been left, and when the VM goes; nothing where the controller may not look.
     pub moves: Option<Moves>,
-    /// Why it may not be moved, once that was tried.
-    pub move_refused: Option<String>,
+    /// Why it is not moved for now, once that was tried.
+    pub move_refused: Option<Refusal>,
+    /// Since when the VM's status says that it waits for more.
+    pub resizing_since: Option<jiff::Timestamp>,
     /// Whether a restart was asked for just now.
     pub restart_asked: bool,
     /// The VM as `KubeVirt` knows it.
@@ -198,8 +205,12 @@ impl Observed {
         } else {
             look_for_disk(cluster, &vm, disk).await?
         };
-        let resize = look_at_resize(cluster, &vm, instance.as_ref());
-        let (kubevirt, moves) = unless(deleting, resize).await?;
+        let (kubevirt, moves) = if deleting {
+            let moves = moving::look_at_rest(&vm, machine.as_ref(), cluster);
+            (None, moves.await?)
+        } else {
+            look_at_resize(cluster, &vm, instance.as_ref()).await?
+        };
         let activity = if object.spec.idle_timeout.is_some() && !deleting {
             activity(cluster, &vm, machine.as_ref()).await?
         } else {
@@ -247,6 +258,7 @@ impl Observed {
             kubevirt,
             moves,
             move_refused: None,
+            resizing_since: resizing_since(object),
             restart_asked: false,
             machine,
             instance,
@@ -305,6 +317,13 @@ impl Observed {
         self.siblings_are_current = are_current;
     }
 
+    /// Takes in what was refused a while ago, if it is of what is to be now.
+    pub(super) fn recall(&mut self, refusal: Refusal) {
+        if moving::is_of_now(&refusal, self.instance.as_ref()) {
+            self.move_refused = Some(refusal);
+        }
+    }
+
     /// Takes in what came of a step.
     pub fn absorb(&mut self, outcome: Outcome) {
         let (object, gone) = match outcome {
@@ -322,8 +341,8 @@ impl Observed {
                 self.restart_asked = true;
                 return;
             }
-            Outcome::MoveRefused(why) => {
-                self.move_refused = Some(why);
+            Outcome::MoveRefused(refusal) => {
+                self.move_refused = Some(refusal);
                 return;
             }
             Outcome::ExposureRefused(why) => {
@@ -353,7 +372,7 @@ impl Observed {
             AnyObject::HttpRoute(route) => self.route = (!gone).then_some(*route),
             AnyObject::VirtualMachineInstanceMigration(order) => {
                 if let Some(moves) = &mut self.moves {
-                    moves.own = (!gone).then_some(*order);
+                    moves.absorb(*order, gone);
                 }
             }
             AnyObject::DataImportCron(_)
@@ -434,6 +453,12 @@ async fn instance<C: Cluster>(
     } else {
         instance.await
     }
+}
+
+/// Since when the VM's status says that it waits for more CPUs or memory.
+fn resizing_since(object: &KiteVirtualMachine) -> Option<jiff::Timestamp> {
+    let told = conditions::find(&object.status.as_ref()?.conditions, RESIZING)?;
+    Some(told.last_transition_time.0)
 }
 
 /// How `KubeVirt` is configured, and which moves are ordered, as far as an instance that

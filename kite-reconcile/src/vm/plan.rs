@@ -120,7 +120,7 @@ pub(super) fn next_deadline(vm: &Vm<'_>, seen: &Observed) -> Option<jiff::Timest
     let expiry = Expiry::of(vm.object, seen.now).and_then(|expiry| expiry.next());
     let idle = Idleness::of(vm, seen).and_then(|idle| idle.next(seen.now));
     let restart = restart::next(vm, seen);
-    let resize = resize::next(seen.instance.as_ref(), seen.now);
+    let resize = resize::next(seen);
     let all = expiry.into_iter().chain(idle).chain(restart);
     all.chain(resize).chain(moving::next(seen)).min()
 }

@@ -26,7 +26,7 @@ use super::{
     offer,
     plan::{Obstacle, claim_size},
     quota::{self, Field, Share},
-    remake,
+    remake, resize,
     volume::Overhead,
 };
 use crate::{
@@ -144,6 +144,7 @@ pub(super) fn report(
     conditions.insert(0, ready(&conditions, obstacles, &judgement, held.as_ref()));
     conditions.extend(exposed::condition(vm, seen));
     conditions.extend(machine::restart_required(seen));
+    conditions.extend(resize::condition(seen));
     conditions.extend(login::condition(vm, seen));
     conditions.extend(offer::condition(vm, seen, obstacles));
     conditions.extend(expiry.as_ref().map(Expiry::condition));

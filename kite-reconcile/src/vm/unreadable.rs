@@ -10,7 +10,7 @@ use kite_core::{
         KiteVirtualMachine, KiteVirtualMachineStatus, PowerState, VmPhase,
         vm_condition::{
             ACCESSIBLE, DISK_READY, EXPOSED, IDLE, IMAGE_READY, OFFER_CLAIMED, READY, RESERVED,
-            RESTART_REQUIRED, VIRTUAL_MACHINE_READY,
+            RESIZING, RESTART_REQUIRED, VIRTUAL_MACHINE_READY,
         },
     },
     kubevirt::VirtualMachine,
@@ -36,12 +36,13 @@ use crate::{
 const RESYNC: Duration = Duration::from_secs(600);
 
 /// What is said of a VM beside `Ready` and its end.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 10] = [
     RESERVED,
     IMAGE_READY,
     DISK_READY,
     VIRTUAL_MACHINE_READY,
     RESTART_REQUIRED,
+    RESIZING,
     EXPOSED,
     IDLE,
     ACCESSIBLE,

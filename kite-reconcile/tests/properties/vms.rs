@@ -639,6 +639,7 @@ impl World {
             }
             Step::Restart { .. } => self.seen.absorb(Outcome::RestartAsked),
             Step::Move(order) => self.seen.absorb(Outcome::Stored((*order).into())),
+            Step::CallOff(order, _) => self.seen.absorb(Outcome::Gone((*order).into())),
             other @ Step::LetGo(..) => {
                 panic!("{} is nothing that is done for a VM", other.describe())
             }
