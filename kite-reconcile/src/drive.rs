@@ -349,7 +349,8 @@ fn stands_by_itself<K: Object>(object: &K, step: &Step) -> bool {
             Step::Unclaim(claim) | Step::Keep(claim, _) => {
                 claim.spec.claim != Claim::Offer && is_ours(&claim.spec.holder.uid)
             }
-            // It names the version that it rests on.
+            // Nothing that is written after the deletionTimestamp makes it needed again:
+            // where another version is there by now, it is taken off that one.
             Step::RemoveFinalizer(_) => true,
             _ => false,
         }
