@@ -1,5 +1,5 @@
-//! How a VM goes: first nobody reaches it, then it stops, then its disk goes,
-//! and its names are free last.
+//! How a VM goes: first nobody reaches it, then nobody moves it, then it stops, then its
+//! disk goes, and its names are free last.
 
 use std::time::Duration;
 
@@ -8,11 +8,12 @@ use kite_core::{
     cluster::Object,
     conditions::{self, NewCondition},
     crd::{KiteVirtualMachine, KiteVirtualMachineStatus, VmPhase, vm_condition},
+    kubevirt::VirtualMachineInstanceMigration,
     labels::VM_FINALIZER,
     names,
 };
 use kite_render::Vm;
-use kube::api::PropagationPolicy;
+use kube::{ResourceExt as _, api::PropagationPolicy};
 
 use super::{observe::Observed, offer};
 use crate::{
@@ -46,7 +47,8 @@ pub(super) fn may_be_old(object: &KiteVirtualMachine, seen: &Observed, step: &St
         AnyObject::Ingress(_)
         | AnyObject::HttpRoute(_)
         | AnyObject::Service(_)
-        | AnyObject::VirtualMachine(_) => true,
+        | AnyObject::VirtualMachine(_)
+        | AnyObject::VirtualMachineInstanceMigration(_) => true,
         // Whether the VM has had its offer is judged by the disk, too.
         AnyObject::DataVolume(_) => {
             seen.is_surely_off && (object.spec.offer.is_none() || offer::is_noted(object))
@@ -106,7 +108,7 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
     if let Some(note) = offer::note(vm, seen) {
         return (vec![note], Some("its offer to be noted"));
     }
-    let stages: [(&str, Vec<Left>); 5] = [
+    let stages: [(&str, Vec<Left>); 6] = [
         (
             "its Ingress or HTTPRoute, and its Services",
             vec![
@@ -120,6 +122,9 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
                 left(vm, seen.web_service.as_ref(), names::web_service(vm.name)),
             ],
         ),
+        // KubeVirt does not let go of a migration whose instance is gone, and then neither
+        // of the namespace.
+        ("its VirtualMachineInstanceMigrations", moves(vm, seen)),
         (
             "its VirtualMachine",
             vec![left(vm, seen.machine.as_ref(), vm.name.to_owned())],
@@ -149,7 +154,7 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
         }
         // The instance goes with its VirtualMachine, but after it: until then
         // it writes to the disk.
-        if index == 1 && instance_is_ours(vm, seen) {
+        if index == 2 && instance_is_ours(vm, seen) {
             return (Vec::new(), Some("its running instance"));
         }
     }
@@ -212,6 +217,19 @@ where
         Standing::Leaving => Left::Leaving,
         Standing::Foreign => Left::Nothing,
     }
+}
+
+/// The orders to move it that `KubeVirt` has not let go of. The others go with the VM, by the
+/// garbage collector.
+fn moves(vm: &Vm<'_>, seen: &Observed) -> Vec<Left> {
+    let own = seen.moves.iter().flat_map(|moves| &moves.own);
+    let is_held = |it: &&VirtualMachineInstanceMigration| {
+        let mut finalizers = it.metadata.finalizers.iter().flatten();
+        !it.is_over() || finalizers.next().is_some()
+    };
+    own.filter(is_held)
+        .map(|order| left(vm, Some(order), order.name_any()))
+        .collect()
 }
 
 /// The disk's claim goes with the disk, by the garbage collector: until then the

@@ -192,8 +192,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "deletes the disk while the instance still writes to it",
         file: DELETE,
         edits: &[(
-            "if index == 1 && instance_is_ours(vm, seen) {",
-            "if false && index == 1 && instance_is_ours(vm, seen) {",
+            "if index == 2 && instance_is_ours(vm, seen) {",
+            "if false && index == 2 && instance_is_ours(vm, seen) {",
         )],
         first: (Properties, "vm_laws::"),
     },
