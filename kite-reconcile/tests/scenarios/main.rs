@@ -28,6 +28,7 @@ mod moves;
 mod nameservers;
 mod offers;
 mod operator;
+mod orders;
 mod platform;
 mod quotas;
 mod races;

@@ -23,7 +23,7 @@ use serde_json::json;
 
 use crate::world::{World, vm_named};
 
-const ANN: &str = "kite-user-ann";
+pub const ANN: &str = "kite-user-ann";
 
 /// Ann's quota, of which her three VMs take all.
 const VMS: [(&str, u32, &str); 3] = [("web", 4, "8Gi"), ("db", 2, "4Gi"), ("mail", 2, "4Gi")];
@@ -69,18 +69,18 @@ fn phase(vm: &KiteVirtualMachine) -> VmPhase {
 }
 
 /// Reason and message of `Ready`.
-fn ready(vm: &KiteVirtualMachine) -> (String, String) {
+pub fn ready(vm: &KiteVirtualMachine) -> (String, String) {
     let status = vm.status.as_ref().unwrap();
     let found = find(&status.conditions, "Ready").unwrap().clone();
     (found.reason, found.message)
 }
 
-async fn node_of(world: &World, name: &str) -> String {
+pub async fn node_of(world: &World, name: &str) -> String {
     let instance: VirtualMachineInstance = world.find(ANN, name).await.unwrap();
     instance.status.unwrap().node_name.unwrap()
 }
 
-async fn migrate(world: &World, name: &str) {
+pub async fn migrate(world: &World, name: &str) {
     let migration = json!({
         "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstanceMigration",
         "metadata": {"name": format!("move-{name}")}, "spec": {"vmiName": name},
@@ -94,7 +94,7 @@ async fn migrate(world: &World, name: &str) {
 }
 
 /// Lets those try again who do so from time to time.
-async fn later(world: &World) {
+pub async fn later(world: &World) {
     for _ in 0..12 {
         tokio::time::sleep(Duration::from_secs(10)).await;
         world.settle().await;
@@ -102,7 +102,7 @@ async fn later(world: &World) {
 }
 
 /// Has `KubeVirt` configured like this.
-async fn configure(world: &World, spec: KubeVirtSpec) {
+pub async fn configure(world: &World, spec: KubeVirtSpec) {
     let mut kubevirt = KubeVirt::new("kubevirt", spec);
     kubevirt.metadata.namespace = Some("kite".to_owned());
     world.create(kubevirt).await;
@@ -186,7 +186,7 @@ async fn a_node_is_drained_of_the_vms_of_a_user_at_the_end_of_their_quota() {
 
 /// Has db ask for all that is left, in a cluster of which nobody knows how `KubeVirt` is
 /// configured. Gives the uid of its instance.
-async fn growing() -> (World, Option<String>) {
+pub async fn growing() -> (World, Option<String>) {
     let world = full().await;
     // Another gives up what it has.
     let mail = world.vm("mail").await;
@@ -227,14 +227,14 @@ async fn growing() -> (World, Option<String>) {
 }
 
 /// The migrations there are, by their names.
-async fn orders(world: &World) -> Vec<String> {
+pub async fn orders(world: &World) -> Vec<String> {
     let migrations = MIGRATION.api(world.cluster.client(), Some(ANN));
     let all = migrations.list(&ListParams::default()).await.unwrap();
     all.items.iter().map(ResourceExt::name_any).collect()
 }
 
 /// db has what it asked for, and was not restarted for that.
-async fn has_grown(world: &World, uid: Option<String>) {
+pub async fn has_grown(world: &World, uid: Option<String>) {
     let instance: VirtualMachineInstance = world.find(ANN, "db").await.unwrap();
     assert_eq!(instance.uid(), uid, "it was not restarted");
     let (reason, message) = ready(&world.vm("db").await);
