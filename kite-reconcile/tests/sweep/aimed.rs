@@ -5,7 +5,7 @@
 use kite_fake::fault::{Call, Fault, Plan};
 
 use crate::{
-    limits, offers,
+    limits, moves, offers,
     scenarios::{self, Scenario},
     sweeps::simulation,
 };
@@ -90,6 +90,19 @@ fn nothing_ends_that_was_not_told_of() {
     let faults = [Fault::ServerError, Fault::CrashBeforeSend];
     let told = write("patch", "kitevirtualmachines", "status");
     stands(limits::expiry_without_grace, &faults, told);
+}
+
+/// Whoever ordered a move and does not know it orders no other.
+#[test]
+fn a_move_that_was_ordered_unheard_is_ordered_once() {
+    let faults = [
+        Fault::CrashAfterCommit,
+        Fault::ResetAfterCommit,
+        Fault::ServerError,
+        Fault::Timeout,
+    ];
+    let orders = write("create", "virtualmachineinstancemigrations", "");
+    stands(moves::vm_resize_by_default, &faults, orders);
 }
 
 /// Whoever wins an offer and is gone, or is told that it failed, has won it once.

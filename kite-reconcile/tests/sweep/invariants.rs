@@ -41,6 +41,10 @@ pub fn always(builder: Builder) -> Builder {
         .always("who is gone holds no name", nobody_gone_holds_a_name)
         .always("nobody writes to a disk that goes", disks_go_unused)
         .always("nobody clones an image that goes", images_go_unnamed)
+        .always(
+            "an instance is moved once at a time, and not without end",
+            moves_are_few,
+        )
 }
 
 fn by_rival(event: &Event) -> bool {
@@ -603,6 +607,25 @@ fn images_go_unnamed(state: &Snapshot, event: &Event) -> bool {
         let leads_to = &source.value()["spec"]["source"]["pvc"]["name"];
         text(leads_to) == event.name && owner.is_some() && controller(source) == owner
     })
+}
+
+/// Of one instance there is one migration at a time that is not over, and of those that are
+/// over nobody leaves many.
+fn moves_are_few(state: &Snapshot, event: &Event) -> bool {
+    if event.kind != "VirtualMachineInstanceMigration" || event.change == Change::Deleted {
+        return true;
+    }
+    let instance = |order: &Object| text(&order.value()["spec"]["vmiName"]).to_owned();
+    let of = instance(&event.object);
+    let plural = "virtualmachineinstancemigrations";
+    let all = within(state, KUBEVIRT, plural, &event.namespace);
+    let all: Vec<&Object> = all.filter(|it| instance(it) == of).collect();
+    let is_over = |it: &&Object| {
+        let phase = text(&it.value()["status"]["phase"]);
+        matches!(phase, "Succeeded" | "Failed")
+    };
+    let over = all.iter().filter(|it| is_over(it)).count();
+    all.len() <= over + 1 && over <= 6
 }
 
 /// The kind is known by its name in several places above.

@@ -12,6 +12,7 @@ mod circumstances;
 mod found;
 mod invariants;
 mod limits;
+mod moves;
 mod offers;
 mod scenarios;
 mod stage;

@@ -27,9 +27,9 @@ use kite_core::{
 use kite_fake::{
     actors::{
         Actor, CdiAdmission, ClaimBinder, DataImportCrons, DataSources, DataVolumes,
-        GarbageCollector, Gateways, Instances, KubeVirtAdmission, LoadBalancers, NamespaceDefaults,
-        NamespaceLifecycle, NoGuests, NodeAgent, Nodes, Pods, SUBRESOURCES, StorageProfiles,
-        VirtualMachines, VmSubresources,
+        GarbageCollector, Gateways, Instances, KubeVirtAdmission, LoadBalancers, MigrationAgent,
+        MigrationTriggers, Migrations, NamespaceDefaults, NamespaceLifecycle, NoGuests, NodeAgent,
+        Nodes, Pods, SUBRESOURCES, StorageProfiles, VirtualMachines, VmSubresources,
     },
     clock::Clock,
     fault::Plan,
@@ -268,6 +268,23 @@ fn actors() -> Vec<Arc<dyn Actor>> {
         Arc::new(LoadBalancers::default()),
         Arc::new(Gateways::default()),
     ]
+}
+
+/// As [`inhabited`], where VMs can be moved to another node, with profiles that say which
+/// disks several nodes can have. `KubeVirt`'s webhook is not there, which refuses a second
+/// migration of an instance where it has seen the first.
+pub fn with_migrations(copies: usize) -> Builder {
+    let profiles = kite_fake::actors::cdi_definitions().into_iter();
+    let profiles = profiles.filter(|crd| crd.spec.names.kind == "StorageProfile");
+    inhabited(copies).crds(profiles).actors(|| {
+        let mut all = actors();
+        all.extend([
+            Arc::new(Migrations::default()) as Arc<dyn Actor>,
+            Arc::new(MigrationAgent),
+            Arc::new(MigrationTriggers),
+        ]);
+        all
+    })
 }
 
 /// As [`inhabited`], with the controller of offers.

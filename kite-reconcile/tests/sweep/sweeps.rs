@@ -12,7 +12,7 @@ use kite_fake::{
 };
 
 use crate::{
-    circumstances, invariants, limits, offers,
+    circumstances, invariants, limits, moves, offers,
     scenarios::{self, Scenario},
 };
 
@@ -301,6 +301,7 @@ sweeps!(
     circumstances::platform_again,
     limits::expiry_without_grace,
     limits::vm_resize,
+    moves::vm_resize_by_default,
     limits::certificates,
     limits::images_of_what_is_there,
     offers::offer_claimed,
