@@ -297,6 +297,7 @@ export const en = {
   "condition.VirtualMachineReady": "Virtual machine",
   "condition.Exposed": "Web address",
   "condition.RestartRequired": "Restart",
+  "condition.Resizing": "New size",
   "condition.Expired": "End",
   "condition.Idle": "Use",
   "condition.OfferClaimed": "Offer",

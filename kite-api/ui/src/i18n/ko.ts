@@ -298,6 +298,7 @@ export const ko: Words = {
   "condition.VirtualMachineReady": "가상 머신",
   "condition.Exposed": "웹 주소",
   "condition.RestartRequired": "재시작",
+  "condition.Resizing": "새 크기",
   "condition.Expired": "만료",
   "condition.Idle": "사용",
   "condition.OfferClaimed": "제공 VM",

@@ -249,10 +249,10 @@ pub(super) const ALL: &[Mutation] = &[
         what: "frees the names of a VM while it is still there",
         file: DELETE,
         edits: &[(
-            "let stages: [(&str, Vec<Left>); 5] = [",
+            "let stages: [(&str, Vec<Left>); 6] = [",
             "let names = seen.claims.release();
              if !names.is_empty() { return (names, Some(\"its names\")); }
-             let stages: [(&str, Vec<Left>); 5] = [",
+             let stages: [(&str, Vec<Left>); 6] = [",
         )],
         first: (Sweep, "vm_deletion::crashes"),
     },

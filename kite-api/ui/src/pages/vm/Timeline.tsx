@@ -21,6 +21,7 @@ const TITLES: Record<string, Key> = {
   VirtualMachineReady: "condition.VirtualMachineReady",
   Exposed: "condition.Exposed",
   RestartRequired: "condition.RestartRequired",
+  Resizing: "condition.Resizing",
   Expired: "condition.Expired",
   Idle: "condition.Idle",
   OfferClaimed: "condition.OfferClaimed",
