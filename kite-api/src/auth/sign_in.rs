@@ -149,8 +149,10 @@ pub(super) async fn let_in(
     password: String,
     code: Option<&str>,
 ) -> Result<Arc<KiteUser>, Problem> {
+    // Of the account that is guessed at, though `user` may be nobody.
+    let owner = find_by_username(state, account);
     let source = Source {
-        is_known: user.as_ref().is_some_and(|user| is_place_of(user, client)),
+        is_known: owner.is_some_and(|owner| is_place_of(&owner, client)),
         ..client.source(state)
     };
     let attempt = state

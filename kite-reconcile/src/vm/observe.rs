@@ -205,12 +205,8 @@ impl Observed {
         } else {
             look_for_disk(cluster, &vm, disk).await?
         };
-        let (kubevirt, moves) = if deleting {
-            let moves = moving::look_at_rest(&vm, machine.as_ref(), cluster);
-            (None, moves.await?)
-        } else {
-            look_at_resize(cluster, &vm, instance.as_ref()).await?
-        };
+        let run = (machine.as_ref(), instance.as_ref());
+        let (kubevirt, moves) = look_at_moves(cluster, &vm, run).await?;
         let activity = if object.spec.idle_timeout.is_some() && !deleting {
             activity(cluster, &vm, machine.as_ref()).await?
         } else {
@@ -462,12 +458,16 @@ fn resizing_since(object: &KiteVirtualMachine) -> Option<jiff::Timestamp> {
 }
 
 /// How `KubeVirt` is configured, and which moves are ordered, as far as an instance that
-/// is given more is concerned by it.
-async fn look_at_resize<C: Cluster>(
+/// is given more is concerned by it, or what is left of them where a machine goes.
+async fn look_at_moves<C: Cluster>(
     cluster: &C,
     vm: &Vm<'_>,
-    instance: Option<&VirtualMachineInstance>,
+    (machine, instance): (Option<&VirtualMachine>, Option<&VirtualMachineInstance>),
 ) -> Result<(Option<KubeVirt>, Option<Moves>), ClusterError> {
+    if vm.object.metadata.deletion_timestamp.is_some() {
+        let moves = moving::look_at_rest(vm, machine, cluster).await?;
+        return Ok((None, moves));
+    }
     let kubevirt = if resize::is_under_way(instance) {
         configured::kubevirt(cluster).await?
     } else {

@@ -15,6 +15,11 @@ use super::{Error, object::ObjectName};
 pub async fn named_certificate(client: &Client) -> Result<Option<String>, Error> {
     let platforms = Api::<KitePlatform>::all(client.clone());
     let platform = platforms.get_opt(names::PLATFORM).await;
+    let platform = match platform {
+        // Before the first installation there is not even the kind.
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        platform => platform,
+    };
     let platform = platform.map_err(|error| {
         let object = ObjectName {
             kind: "KitePlatform".to_owned(),

@@ -194,8 +194,9 @@ async fn the_certificate_that_settings_name_by_now_is_found() {
     }
     world.apply(&installation, false).await;
     let roles = Api::<Role>::namespaced(world.client.clone(), "kite");
-    let rules = roles.get("kite-controller").await.unwrap().rules.unwrap();
-    let mut names = rules.into_iter().filter_map(|it| it.resource_names);
+    let of_controller = roles.get("kite-controller").await.unwrap();
+    let granted = of_controller.rules.unwrap();
+    let mut names = granted.into_iter().filter_map(|it| it.resource_names);
     assert!(names.any(|it| it.contains(&"my-tls".to_owned())));
 
     let gateway = json!({"namespace": "edge", "name": "front"});

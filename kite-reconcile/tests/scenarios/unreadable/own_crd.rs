@@ -95,7 +95,13 @@ async fn what_is_kept_of_a_status_does_not_stop_what_is_told() {
         let stored = vms.get("web").await.unwrap().data["status"].clone();
         assert_eq!(&stored[field]["cpu"], &kept["cpu"], "{stored}");
         assert_eq!(stored[field].is_string(), kept.is_string(), "{stored}");
-        assert_eq!(stored["nodeName"], sound["nodeName"]);
+        // What stood in its place nobody could read, and of this VM nothing new is told.
+        let is_kept = odd.get("nodeName").is_none();
+        assert_eq!(
+            stored.get("nodeName"),
+            sound.get("nodeName").filter(|_| is_kept),
+            "{odd}"
+        );
 
         suspend(&world, true).await;
         assert_eq!(run_strategy(&world, "web").await, "Halted", "{odd}");
