@@ -229,6 +229,7 @@ fn machines(stage: &Stage, boss: &str, ann: &str) -> [&'static str; 2] {
     });
     wait_for_phase(platform, ann, "web", "Running");
     grows(platform, ann);
+    makes_way(platform, ann);
 
     let offer = json!({
         "name": "small", "cpu": 1, "memory": "1Gi", "disk": "5Gi", "image": "debian-12",
@@ -305,6 +306,48 @@ fn grows(platform: &Platform, ann: &str) {
             "" => Ok(()),
             seen => Err(seen.to_owned()),
         }
+    });
+    wait_for_phase(platform, ann, "web", "Running");
+}
+
+/// web is to grow again, for which there is no room, while its node is emptied: the order to
+/// move it makes way for that.
+fn makes_way(platform: &Platform, ann: &str) {
+    let quota = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: tight, namespace: \
+                 kite-user-ann}\nspec: {hard: {pods: \"1\"}}\n";
+    platform.apply_ok(quota);
+    edit_vm(platform, ann, &json!({"cpu": 3}));
+    let in_ns = ["-n", "kite-user-ann", "-o", "name"];
+    let orders = || platform.kubectl_ok(&[&["get", "vmim"][..], &in_ns].concat());
+    eventually("it is to be moved", || {
+        let seen = orders();
+        seen.contains("/kite-resize-").then_some(()).ok_or(seen)
+    });
+    // The one that it was moved from is over.
+    let running = "--field-selector=status.phase=Running";
+    let of_web = ["get", "pods", "-l", "vm.kubevirt.io/name=web", running];
+    let launcher = platform.kubectl_ok(&[&of_web[..], &in_ns].concat());
+    let launcher = launcher.trim().trim_start_matches("pod/");
+    let eviction = json!({
+        "apiVersion": "policy/v1", "kind": "Eviction",
+        "metadata": {"name": launcher, "namespace": "kite-user-ann"},
+    });
+    let path = format!("/api/v1/namespaces/kite-user-ann/pods/{launcher}/eviction");
+    let create = ["create", "--raw", &path, "-f", "-"];
+    let evicted = platform.kubectl_with(&create, &eviction.to_string());
+    let why = String::from_utf8_lossy(&evicted.stderr).into_owned();
+    assert!(why.contains("triggered evacuation"), "{why}");
+    eventually("the order makes way", || {
+        let seen = orders();
+        let is_away = seen.contains("/kubevirt-evacuation-") && !seen.contains("/kite-resize-");
+        is_away.then_some(()).ok_or(seen)
+    });
+    platform.kubectl_ok(&["delete", "quota", "tight", "-n", "kite-user-ann"]);
+    let sockets = "jsonpath={.items[0].status.currentCPUTopology.sockets}";
+    eventually("it has grown as it moved", || {
+        let get = ["get", "vmi", "-n", "kite-user-ann", "-o", sockets];
+        let seen = platform.kubectl_ok(&get);
+        (seen == "3").then_some(()).ok_or(seen)
     });
     wait_for_phase(platform, ann, "web", "Running");
 }
