@@ -24,7 +24,7 @@ pub(crate) fn as_before(
 
 /// The condition `type_` of an object of which `why` says what cannot be read of it.
 pub(crate) fn unreadable(type_: &'static str, what: &str, why: &str) -> NewCondition {
-    let is_of_status = why.contains("status.") || why.contains("status: ");
+    let is_of_status = why.split("; ").any(|fault| fault.starts_with("status"));
     let edit = if is_of_status {
         "kubectl edit --subresource=status"
     } else {

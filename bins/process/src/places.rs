@@ -1,11 +1,8 @@
 //! How many connections are served at a time, in all and from one address.
 
-use std::{
-    collections::HashMap,
-    net::{IpAddr, Ipv6Addr},
-    sync::Arc,
-};
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
+use kite_core::cidr;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -50,7 +47,7 @@ impl Places {
     pub(crate) fn has_room(&self, address: IpAddr) -> bool {
         self.per_address.is_none_or(|most| {
             let counts = self.counts.lock();
-            counts.get(&network(address)).copied().unwrap_or(0) < most
+            counts.get(&cidr::place(address)).copied().unwrap_or(0) < most
         })
     }
 
@@ -58,7 +55,7 @@ impl Places {
     pub(crate) fn give(&self, place: OwnedSemaphorePermit, address: IpAddr) -> Option<Place> {
         let mut counted = None;
         if let Some(most) = self.per_address {
-            let network = network(address);
+            let network = cidr::place(address);
             let mut counts = self.counts.lock();
             let count = counts.entry(network).or_default();
             if *count >= most {
@@ -86,14 +83,6 @@ impl Drop for Place {
                 counts.remove(network);
             }
         }
-    }
-}
-
-/// One host has a whole /64 of IPv6 addresses to choose from.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => Ipv6Addr::from(u128::from(address) & !u128::from(u64::MAX)).into(),
     }
 }
 

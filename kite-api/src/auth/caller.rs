@@ -22,6 +22,7 @@ use super::{
     demand::lacks_factor,
     origin::check_origin,
     personal::{find_token, is_personal, is_token_of, note_use},
+    places::is_place_of,
     principal::{Principal, Standing, may_come_in},
     prove::{is_proved, session_now},
     session::{belongs_to, find_session},
@@ -305,9 +306,17 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Where it is, to whoever counts guesses.
+    /// Where it is, to whoever counts what is done from there.
     pub(crate) fn source(&self, state: &ApiState) -> Source<'static> {
         state.source_of(self.address)
+    }
+
+    /// The same to whoever counts guesses at what is `owner`'s.
+    pub(crate) fn source_of(&self, state: &ApiState, owner: &KiteUser) -> Source<'static> {
+        Source {
+            is_known: is_place_of(owner, self),
+            ..self.source(state)
+        }
     }
 
     /// The same of `caller`, who guesses at what is their own.
@@ -317,7 +326,7 @@ impl Client {
         Source {
             // Whoever was recognised elsewhere has none that has a name here.
             session: Some(session.unwrap_or_default()),
-            ..self.source(state)
+            ..self.source_of(state, caller.user())
         }
     }
 }

@@ -12,6 +12,7 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use kite_core::{
+    cidr,
     cluster::{Cluster as _, ClusterError, FieldManager, ObjectKey},
     crd::KiteUser,
     names,
@@ -20,7 +21,7 @@ use kube::ResourceExt as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Client, throttle::network};
+use super::Client;
 use crate::{notices::put_sign_in, problem::Problem, state::ApiState};
 
 /// Begins the name of an annotation that has a place.
@@ -96,7 +97,7 @@ fn name_of(user: &KiteUser, client: &Client) -> String {
 
 /// The hash of an address that `client` has; an IPv6 host has a network of them.
 fn hash_of(user: &KiteUser, client: &Client, address: IpAddr) -> String {
-    let (agent, address) = (browser_of(client), network(address));
+    let (agent, address) = (browser_of(client), cidr::place(address));
     let uid = user.uid().unwrap_or_default();
     let hash = names::fingerprint(&format!("{uid}\n{agent}\n{address}"));
     hash.get(..ADDRESS_HASH).unwrap_or(&hash).to_owned()

@@ -19,10 +19,8 @@ use serde_json::json;
 use super::{
     Caller, Client,
     password::known_hash,
-    places::is_place_of,
     second_factor::{find_factor, require_second_factor},
     sign_in::too_many,
-    throttle::Source,
 };
 use crate::{
     problem::{FieldError, Problem, ProblemKind},
@@ -190,10 +188,7 @@ pub(crate) async fn verify_password(
     password: String,
 ) -> Result<(), Problem> {
     let user = caller.user();
-    let source = Source {
-        is_known: is_place_of(user, client),
-        ..client.source_in(state, caller)
-    };
+    let source = client.source_in(state, caller);
     let attempt = state
         .sign_in_throttle()
         .attempt(&user.spec.username, source)

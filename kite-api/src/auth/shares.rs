@@ -3,10 +3,9 @@
 
 use std::{collections::HashMap, net::IpAddr};
 
+use kite_core::cidr::place;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
-
-use super::throttle::network;
 
 /// The bound.
 pub(super) struct Shares {
@@ -42,7 +41,7 @@ impl Shares {
     /// One for what comes from `address`, if there is one left. What comes from nowhere
     /// that is known has no share to fill.
     pub(super) fn take(&self, address: Option<IpAddr>) -> Option<Share<'_>> {
-        let network = address.map(network);
+        let network = address.map(place);
         let permit = self.all.try_acquire().ok()?;
         if let Some(network) = network {
             let mut taken = self.taken.lock();

@@ -14,12 +14,11 @@ use serde::Serialize;
 use super::{
     Caller, Client, cookie, end_session,
     password::known_hash,
-    places::{is_place_of, note_place},
+    places::note_place,
     refresh::Renewal,
     second_factor::require_second_factor,
     session::{Entry, Tokens, open_session},
     take_in::take_in,
-    throttle::Source,
 };
 use crate::{
     access_dates::AccessView,
@@ -151,9 +150,9 @@ pub(super) async fn let_in(
 ) -> Result<Arc<KiteUser>, Problem> {
     // Of the account that is guessed at, though `user` may be nobody.
     let owner = find_by_username(state, account);
-    let source = Source {
-        is_known: owner.is_some_and(|owner| is_place_of(&owner, client)),
-        ..client.source(state)
+    let source = match &owner {
+        Some(owner) => client.source_of(state, owner),
+        None => client.source(state),
     };
     let attempt = state
         .sign_in_throttle()

@@ -24,6 +24,7 @@ use std::{
     time::Duration,
 };
 
+use kite_core::cidr::place;
 use parking_lot::Mutex;
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
@@ -150,7 +151,7 @@ impl Throttle {
     ) -> Result<Attempt<'_>, Duration> {
         let source = source.into();
         let now = Instant::now();
-        let home = source.own_address().map(network);
+        let home = source.own_address().map(place);
         let mut state = self.state.lock();
         let is_familiar = home.is_some_and(|home| state.is_familiar(account, home));
         let keys = keys(account, source);
@@ -291,22 +292,11 @@ fn keys(account: &str, source: Source<'_>) -> Vec<Key> {
         keys.push(Key::Session(account.to_owned(), session.to_owned()));
     }
     if let Some(address) = source.own_address() {
-        let address = network(address);
+        let address = place(address);
         keys.push(Key::Pair(account.to_owned(), address, source.is_known));
         keys.push(Key::Address(address));
     }
     keys
-}
-
-/// One host has a whole /64 of IPv6 addresses to choose from.
-pub(super) fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => {
-            let [a, b, c, d, ..] = v6.segments();
-            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
-        }
-        v4 @ IpAddr::V4(_) => v4,
-    }
 }
 
 fn bound(counters: &mut HashMap<Key, Counter>, now: Instant) {

@@ -16,6 +16,7 @@ use kite_fake::{
     fault::{Call, Fault, Faults, Plan},
 };
 use kube::{Client, api::ListParams};
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use tower::Layer as _;
 
 use super::*;
@@ -267,17 +268,6 @@ async fn nothing_is_deleted_where_nothing_can_be_counted() {
     }
 }
 
-/// Numbers by chance, and always the same.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        let next = self.0.wrapping_mul(6_364_136_223_846_793_005);
-        self.0 = next.wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-}
-
 /// Three replicas act on what they saw some time ago, two of them at once now and then, and
 /// much goes wrong, while sessions from more addresses end than have a part of their own.
 #[tokio::test(start_paused = true)]
@@ -290,7 +280,7 @@ async fn whatever_happens_each_is_counted_once() {
         Fault::RivalEdits,
     ];
     for seed in 0..20_u64 {
-        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut dice = StdRng::seed_from_u64(seed);
         let mut stage = Stage::new().await;
         let (cluster, _) = stage.with_faults(Plan::random(seed, 120, &faults));
         // With every other one some are about to be too old.
@@ -301,10 +291,10 @@ async fn whatever_happens_each_is_counted_once() {
         };
         let mut seen = [const { Vec::<Merge>::new() }; 3];
         for step in 0..120 {
-            let replica = usize::try_from(dice.roll(3)).unwrap();
-            match dice.roll(6) {
+            let replica = dice.random_range(0..3);
+            match dice.random_range(0..6) {
                 0 | 1 if stage.ended < 40 => {
-                    let peer = format!("192.0.2.{}", dice.roll(5));
+                    let peer = format!("192.0.2.{}", dice.random_range(0..5));
                     stage.end(&peer).await;
                 }
                 0..=2 => seen[replica] = stage.look(now(&stage)).await,

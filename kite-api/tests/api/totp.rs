@@ -218,6 +218,22 @@ async fn guessing_codes_is_slowed_down_by_itself() {
     refused.is_problem(429, "too-many-requests");
 }
 
+/// Whoever has a session and its browser guesses no more often for it.
+#[tokio::test]
+async fn codes_that_are_guessed_in_a_session_count_with_those_of_signing_in() {
+    let world = World::new().await;
+    let (token, app, _) = ann(&world).await;
+    for _ in 0..5 {
+        let mut body = proof(PASSWORD);
+        body["code"] = "123".into();
+        let asked = request(Method::DELETE, TOTP, &token, Some(body));
+        let refused = send(&world.router, asked).await;
+        refused.is_problem(401, "second-factor-required");
+    }
+    let refused = sign_in(&world, Some(&app.code(1))).await;
+    refused.is_problem(429, "too-many-requests");
+}
+
 #[tokio::test]
 async fn neither_secret_nor_codes_are_to_be_read_anywhere() {
     let world = World::new().await;

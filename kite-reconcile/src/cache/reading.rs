@@ -77,14 +77,8 @@ impl Account {
 ///
 /// It holds for reads through every
 /// [`CachedCluster`](super::CachedCluster) below, in this task.
-pub async fn live<F: Future>(work: F) -> F::Output {
-    let manner = Manner {
-        is_live: true,
-        ..Manner::default()
-    };
-    let (done, _) = scope(manner, work).await;
-    note_unsure();
-    done
+pub fn live<F: Future>(work: F) -> impl Future<Output = F::Output> {
+    last_look(None, work)
 }
 
 /// The uid by which `object` is known as one that goes, if it does: for its sake nothing
@@ -97,24 +91,27 @@ pub(crate) fn going<K: Object>(object: &K) -> Option<Arc<str>> {
 
 /// As [`live`]; but for the sake of `whose` nothing is asked for of which this process
 /// has seen the end, after it had it deleted for the same sake.
-pub(crate) async fn last_look<F: Future>(whose: Option<Arc<str>>, work: F) -> F::Output {
-    let manner = Manner {
-        is_live: true,
-        whose,
-        ..Manner::default()
-    };
-    let (done, _) = scope(manner, work).await;
-    note_unsure();
-    done
+pub(crate) fn last_look<F: Future>(
+    whose: Option<Arc<str>>,
+    work: F,
+) -> impl Future<Output = F::Output> {
+    look(whose, false, work)
 }
 
 /// As [`last_look`], at what nobody makes any more from now on: what is not there then
 /// is not asked for a second time.
-pub(crate) async fn final_look<F: Future>(whose: Option<Arc<str>>, work: F) -> F::Output {
+pub(crate) fn final_look<F: Future>(
+    whose: Option<Arc<str>>,
+    work: F,
+) -> impl Future<Output = F::Output> {
+    look(whose, true, work)
+}
+
+async fn look<F: Future>(whose: Option<Arc<str>>, is_final: bool, work: F) -> F::Output {
     let manner = Manner {
         is_live: true,
         whose,
-        is_final: true,
+        is_final,
         ..Manner::default()
     };
     let (done, _) = scope(manner, work).await;

@@ -25,6 +25,9 @@ use crate::{
 /// Annotation in which cert-manager says for which Certificate it made a Secret.
 const CERTIFICATE_NAME: &str = "cert-manager.io/certificate-name";
 
+/// What runs it.
+const MACHINE: &str = "its VirtualMachine";
+
 /// Why a VM that goes is not ready.
 pub(super) const DELETING: &str = "Deleting";
 
@@ -126,7 +129,7 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
         // of the namespace.
         ("its VirtualMachineInstanceMigrations", moves(vm, seen)),
         (
-            "its VirtualMachine",
+            MACHINE,
             vec![left(vm, seen.machine.as_ref(), vm.name.to_owned())],
         ),
         (
@@ -147,14 +150,14 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
             ],
         ),
     ];
-    for (index, (what, left)) in stages.into_iter().enumerate() {
+    for (what, left) in stages {
         let steps = left.iter().filter_map(Left::step).collect::<Vec<_>>();
         if !steps.is_empty() || left.iter().any(Left::is_there) {
             return (steps, Some(what));
         }
         // The instance goes with its VirtualMachine, but after it: until then
         // it writes to the disk.
-        if index == 2 && instance_is_ours(vm, seen) {
+        if what == MACHINE && instance_is_ours(vm, seen) {
             return (Vec::new(), Some("its running instance"));
         }
     }

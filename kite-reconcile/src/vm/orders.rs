@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kite_core::{
     kubevirt::{VirtualMachineInstance, VirtualMachineInstanceMigration},
-    labels,
+    labels, names,
 };
 use kite_render::{Vm, migration};
 use kube::ResourceExt as _;
@@ -161,11 +161,9 @@ fn number(
     instance: &VirtualMachineInstance,
 ) -> Option<u32> {
     let name = order.metadata.name.as_deref()?;
-    let is_its = |number: &u32| {
-        let named = migration::name_for_resize(instance, *number);
-        named.is_some_and(|named| named == name)
-    };
-    (1..=TRIES).find(is_its)
+    let first = migration::name_for_resize(instance, 1)?;
+    let number = name.strip_prefix(names::change_of_resize(&first))?;
+    number.strip_prefix('-')?.parse().ok()
 }
 
 fn is_young(order: &VirtualMachineInstanceMigration, now: Timestamp) -> bool {

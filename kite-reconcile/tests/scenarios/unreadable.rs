@@ -148,6 +148,17 @@ async fn an_end_that_cannot_be_read_takes_nobodys_vm() {
     assert_eq!(web.metadata.deletion_timestamp, None);
 }
 
+/// Its owner is suspended: web is switched off, keeps its sizes, and says so.
+async fn is_switched_off_as_it_is(world: &World, before: &VirtualMachine) {
+    suspend(world, true).await;
+    assert_eq!(run_strategy(world, "web").await, "Halted");
+    let off: VirtualMachine = world.find(ANN, "web").await.unwrap();
+    let domain = |machine: &VirtualMachine| machine.spec.template.spec.domain.clone();
+    assert_eq!(domain(&off).memory, domain(before).memory);
+    assert_eq!(domain(&off).cpu, domain(before).cpu);
+    assert!(says(&world.vm("web").await).1.contains("suspended"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_runs_and_cannot_be_read_any_more_is_charged_and_switched_off_and_deleted() {
     let world = World::with_ann().await;
@@ -163,13 +174,7 @@ async fn what_runs_and_cannot_be_read_any_more_is_charged_and_switched_off_and_d
     let before: VirtualMachine = world.find(ANN, "web").await.unwrap();
     assert_eq!(before.spec.run_strategy.as_deref(), Some("Always"));
 
-    suspend(&world, true).await;
-    assert_eq!(run_strategy(&world, "web").await, "Halted");
-    let off: VirtualMachine = world.find(ANN, "web").await.unwrap();
-    let domain = |machine: &VirtualMachine| machine.spec.template.spec.domain.clone();
-    assert_eq!(domain(&off).memory, domain(&before).memory);
-    assert_eq!(domain(&off).cpu, domain(&before).cpu);
-    assert!(says(&world.vm("web").await).1.contains("suspended"));
+    is_switched_off_as_it_is(&world, &before).await;
 
     // The user goes, and it with them.
     let ann = world.find::<KiteUser>("", "ann").await.unwrap();

@@ -20,14 +20,7 @@ pub async fn named_certificate(client: &Client) -> Result<Option<String>, Error>
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         platform => platform,
     };
-    let platform = platform.map_err(|error| {
-        let object = ObjectName {
-            kind: "KitePlatform".to_owned(),
-            namespace: None,
-            name: names::PLATFORM.to_owned(),
-        };
-        Error::of(&object, error)
-    })?;
+    let platform = platform.map_err(|error| Error::of(&ObjectName::platform(), error))?;
     let exposure = platform.map(|it| it.spec.exposure).unwrap_or_default();
     let named = exposure.certificate.secret_name;
     // The certificate of a Gateway is its listener's.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use kite_core::names;
 use kite_render::install::Manifest;
 use kube::{
     Api, Client,
@@ -22,6 +23,15 @@ pub struct ObjectName {
 }
 
 impl ObjectName {
+    /// That of the platform's settings.
+    pub(super) fn platform() -> Self {
+        Self {
+            kind: "KitePlatform".to_owned(),
+            namespace: None,
+            name: names::PLATFORM.to_owned(),
+        }
+    }
+
     /// That of an object which is to be installed.
     pub fn of(manifest: &Manifest) -> Self {
         Self {

@@ -43,14 +43,7 @@ pub async fn page(client: &Client, longest: Duration) -> Result<Page, Error> {
     let started = Instant::now();
     loop {
         let platform = platforms.get_opt(names::PLATFORM).await;
-        let platform = platform.map_err(|error| {
-            let object = ObjectName {
-                kind: "KitePlatform".to_owned(),
-                namespace: None,
-                name: names::PLATFORM.to_owned(),
-            };
-            Error::of(&object, error)
-        })?;
+        let platform = platform.map_err(|error| Error::of(&ObjectName::platform(), error))?;
         let status = platform.and_then(|it| it.status).unwrap_or_default();
         if let Some(page) = Page::of(&status) {
             return Ok(page);

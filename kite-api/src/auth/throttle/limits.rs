@@ -41,18 +41,11 @@ impl Limits {
     /// For codes of a second factor. Only who knows the password gets to guess one,
     /// and a code has six digits: so the account as such waits for long, too.
     pub(crate) const SECOND_FACTOR: Self = Self {
-        pair: Limit {
-            free: 5,
-            longest: Duration::from_secs(15 * 60),
-        },
-        address: Limit {
-            free: 30,
-            longest: Duration::from_secs(15 * 60),
-        },
         account: Limit {
             free: 10,
             longest: Duration::from_secs(15 * 60),
         },
+        ..Self::SIGN_IN
     };
     /// For sign-ins at providers: each one that is begun counts until it ends well.
     /// The provider guards its passwords; what is spared are requests to it. Its

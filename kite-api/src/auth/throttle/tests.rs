@@ -81,15 +81,6 @@ async fn one_address_cannot_try_one_password_on_everybody() {
     assert_eq!(looked_at, 30);
 }
 
-#[test]
-fn an_ipv6_host_is_its_network() {
-    let a: IpAddr = "2001:db8:1:2:3:4:5:6".parse().unwrap();
-    let b: IpAddr = "2001:db8:1:2:ffff::1".parse().unwrap();
-    assert_eq!(network(a), network(b));
-    let mapped: IpAddr = "::ffff:192.0.2.1".parse().unwrap();
-    assert_eq!(Some(network(mapped)), HOME);
-}
-
 #[tokio::test(start_paused = true)]
 async fn memory_is_bounded() {
     let throttle = Throttle::new(Limits::SIGN_IN);

@@ -177,12 +177,12 @@ pub(super) const ALL: &[Mutation] = &[
         file: DELETE,
         edits: &[
             (
-                "( \"its VirtualMachine\", vec![left(vm, seen.machine.as_ref(), vm.name.to_owned())], ),",
+                "( MACHINE, vec![left(vm, seen.machine.as_ref(), vm.name.to_owned())], ),",
                 "( \"its disk\", vec![left(vm, seen.disk.as_ref(), names::disk(vm.name))], ), /**/",
             ),
             (
                 "/**/ ( \"its disk\", vec![left(vm, seen.disk.as_ref(), names::disk(vm.name))], ),",
-                "( \"its VirtualMachine\", vec![left(vm, seen.machine.as_ref(), vm.name.to_owned())], ),",
+                "( MACHINE, vec![left(vm, seen.machine.as_ref(), vm.name.to_owned())], ),",
             ),
         ],
         first: (Sweep, "vm_deletion::crashes"),
@@ -192,8 +192,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "deletes the disk while the instance still writes to it",
         file: DELETE,
         edits: &[(
-            "if index == 2 && instance_is_ours(vm, seen) {",
-            "if false && index == 2 && instance_is_ours(vm, seen) {",
+            "if what == MACHINE && instance_is_ours(vm, seen) {",
+            "if false && what == MACHINE && instance_is_ours(vm, seen) {",
         )],
         first: (Properties, "vm_laws::"),
     },

@@ -14,7 +14,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{ANN, change, raw, raw_vms, run_strategy, says, suspend};
+use super::{ANN, change, is_switched_off_as_it_is, raw, raw_vms, run_strategy, says, suspend};
 use crate::world::{World, vm_named};
 
 /// Changes fields of a status as a later version would, whatever they are.
@@ -172,13 +172,7 @@ async fn what_runs_and_has_no_spec_any_more_is_switched_off_and_deleted() {
     assert_eq!(run_strategy(&world, "web").await, "Always");
     assert_eq!(run_strategy(&world, "off").await, "Halted");
 
-    suspend(&world, true).await;
-    assert_eq!(run_strategy(&world, "web").await, "Halted");
-    let halted: VirtualMachine = world.find(ANN, "web").await.unwrap();
-    let domain = |machine: &VirtualMachine| machine.spec.template.spec.domain.clone();
-    assert_eq!(domain(&halted).memory, domain(&before).memory);
-    assert_eq!(domain(&halted).cpu, domain(&before).cpu);
-    assert!(says(&world.vm("web").await).1.contains("suspended"));
+    is_switched_off_as_it_is(&world, &before).await;
     assert!(disk(&world).await.is_some());
 
     vms.delete("web", &DeleteParams::default()).await.unwrap();
