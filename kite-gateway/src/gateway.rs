@@ -27,6 +27,7 @@ use crate::proxy::read_header;
 use crate::recording::Recordings;
 use crate::route::Routes;
 use crate::sessions::Sessions;
+use crate::socket;
 use crate::standing::{Infrastructure, KnownPlaces};
 use crate::start::{Starter, Starts};
 use crate::startups::Startups;
@@ -223,6 +224,7 @@ impl Gateway {
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) -> io::Result<()> {
         let shared = self.shared;
         let address = listener.local_addr()?;
+        socket::deepen(&listener);
         tracing::info!(%address, "gateway accepts connections");
         let admission = Admission::new(
             shared.config.max_connections,

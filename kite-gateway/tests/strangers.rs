@@ -144,3 +144,29 @@ async fn who_exchanges_no_keys_is_sent_away_sooner() {
     let is_it = |record: &serde_json::Value| record["ended"] == "no key exchange in time";
     bed.records.find(is_it).await;
 }
+
+/// A burst of connections, while the gateway has no time for any: on this test's one
+/// thread it runs only while the test waits.
+#[tokio::test]
+async fn a_burst_of_connections_waits_for_the_gateway() {
+    const BURST: usize = 600;
+    let allowed = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    if allowed.trim().parse::<usize>().unwrap() < BURST {
+        eprintln!("skipped: net.core.somaxconn is {allowed}, below {BURST}");
+        return;
+    }
+    let bed = Bed::new().await;
+    let mut first = from([127, 0, 8, 1], bed.address).await;
+    assert!(is_greeted(&mut first).await);
+
+    let patience = Duration::from_millis(900);
+    let taken: Vec<_> = (0..BURST)
+        .map(|turn| {
+            std::net::TcpStream::connect_timeout(&bed.address, patience)
+                .unwrap_or_else(|error| panic!("connection {turn}: {error}"))
+        })
+        .collect();
+    assert_eq!(taken.len(), BURST);
+    drop((first, taken));
+    bed.end().await;
+}

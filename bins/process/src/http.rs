@@ -15,6 +15,7 @@ use hyper_util::{
     server::conn::auto,
     service::TowerToHyperService,
 };
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_io_timeout::TimeoutWriter;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -36,6 +37,10 @@ const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// read holds a connection, and what is in its buffers, for nothing. A connection on which
 /// there is nothing to write, as that of news when there are none, waits as long as it likes.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How many connections may wait to be accepted: as many as the kernel lets them, which
+/// caps this at `net.core.somaxconn`. By default it is 128, which a burst fills, and
+/// whoever comes next waits for retransmissions, a second or more.
+const BACKLOG: i32 = 65_535;
 /// What HTTP/2 begins with (RFC 9113 §3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Pause between two looks at a beginning that may still become HTTP/2's.
@@ -156,6 +161,10 @@ async fn serve(
     listener
         .local_addr()
         .context("the socket is not listening")?;
+    // Listening again changes the backlog and nothing else.
+    SockRef::from(&listener)
+        .listen(BACKLOG)
+        .context("the socket takes no longer backlog")?;
     let router = match serving.known_by {
         Some(known_by) => router.layer(from_fn(move |request: Request, next: Next| {
             keep_place(known_by, request, next)
@@ -603,6 +612,34 @@ mod tests {
             assert!(settings.contains(&(id, value)), "{id}: {settings:?}");
         }
         stop.cancel();
+    }
+
+    /// On this test's one thread, the server accepts only while the test waits.
+    #[tokio::test]
+    async fn a_burst_of_connections_waits_for_the_server() {
+        const BURST: usize = 600;
+        let allowed = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+        if allowed.trim().parse::<usize>().unwrap() < BURST {
+            eprintln!("skipped: net.core.somaxconn is {allowed}, below {BURST}");
+            return;
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let serving = tokio::spawn(serve_http(listener, Router::new(), stop.clone()));
+        tokio::task::yield_now().await;
+
+        let patience = Duration::from_millis(900);
+        let taken: Vec<_> = (0..BURST)
+            .map(|turn| {
+                std::net::TcpStream::connect_timeout(&address, patience)
+                    .unwrap_or_else(|error| panic!("connection {turn}: {error}"))
+            })
+            .collect();
+        assert_eq!(taken.len(), BURST);
+        drop(taken);
+        stop.cancel();
+        serving.await.unwrap().unwrap();
     }
 
     #[tokio::test]
