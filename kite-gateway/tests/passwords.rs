@@ -131,6 +131,14 @@ async fn who_connects_again_costs_no_second_hash() {
     }
     let wrong = timed("wrong").await;
     eprintln!("first {first:?}, again {again:?}, wrong {wrong:?}");
-    assert!(again * 3 < first, "{again:?} after {first:?}");
-    assert!(again * 3 < wrong, "a wrong one is never remembered");
+    // All of them exchange keys, which takes as long on some machines as a hash.
+    let hash = costly();
+    let hashing = (0..3).map(|_| {
+        let started = Instant::now();
+        assert!(hash.verify(PASSWORD));
+        started.elapsed()
+    });
+    let half = hashing.min().unwrap() / 2;
+    assert!(again + half < first, "{again:?} after {first:?}");
+    assert!(again + half < wrong, "a wrong one is never remembered");
 }
