@@ -22,15 +22,12 @@ use kite_gateway::Config;
 use russh::{Preferred, client, kex};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::time::timeout;
 
 /// What the strangers say once they are all there.
 const BEGUN: &str = "the flood has begun";
 /// Addresses of the silent ones, and connections from each: more than are taken.
 const ADDRESSES: u8 = 16;
 const EACH: usize = 30;
-/// How long the greeting of a connection may take.
-const GREETED: Duration = Duration::from_secs(10);
 /// Connections of one address that are taken.
 const TAKEN_EACH: u64 = 10;
 /// Strangers who exchange keys, each from one address after the other: of one only so
@@ -53,15 +50,10 @@ async fn from(source: [u8; 4], to: SocketAddr) -> std::io::Result<TcpStream> {
 
 /// A connection that is greeted and says nothing; none where it is not taken.
 async fn silent(source: [u8; 4], to: SocketAddr) -> Option<TcpStream> {
-    let greeted = async {
-        let mut stream = from(source, to).await.ok()?;
-        let mut greeting = [0; 14];
-        stream.read_exact(&mut greeting).await.ok()?;
-        Some(stream)
-    };
-    // Where the kernel's queue of connections is short, it may forget one that has been
-    // told it is there: who says nothing never finds out.
-    timeout(GREETED, greeted).await.ok().flatten()
+    let mut stream = from(source, to).await.ok()?;
+    let mut greeting = [0; 14];
+    stream.read_exact(&mut greeting).await.ok()?;
+    Some(stream)
 }
 
 /// Holds a connection that says nothing, and comes again whenever it has none.
