@@ -11,10 +11,12 @@ use anyhow::{Context as _, ensure};
 
 /// The library crates, in an order in which they can be published: each after what
 /// it depends on, its tests included.
-pub const LIBRARIES: [&str; 7] = [
+pub const LIBRARIES: [&str; 9] = [
+    "kite-fake",
+    "kite-conformance",
     "kite-core",
     "kite-audit",
-    "kite-fake",
+    "kite-fake-kubevirt",
     "kite-render",
     "kite-reconcile",
     "kite-gateway",

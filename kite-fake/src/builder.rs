@@ -52,7 +52,7 @@ pub enum BuildError {
 /// use serde_json::json;
 ///
 /// let rules = Rules::instant();
-/// rules.add(Rule::hold(Stage::LoadBalancerAddress, Selector::named("held")));
+/// rules.add(Rule::hold(Stage::LOAD_BALANCER_ADDRESS, Selector::named("held")));
 /// let service = |name: &str| json!({"apiVersion": "v1", "kind": "Service",
 ///     "metadata": {"name": name, "namespace": "default"},
 ///     "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}});

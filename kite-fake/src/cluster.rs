@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
-use kite_core::cluster::KubeCluster;
 use parking_lot::{MappedMutexGuard, MutexGuard};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -86,26 +85,6 @@ impl FakeCluster {
     /// ```
     pub fn client(&self) -> kube::Client {
         kube::Client::new(self.service(), "default")
-    }
-
-    /// The cluster as the verbs of [`kite_core::cluster::Cluster`], over
-    /// [`client`](Self::client). Needs a running tokio runtime.
-    ///
-    /// ```
-    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    /// # runtime.block_on(async {
-    /// use k8s_openapi::api::core::v1::Namespace;
-    /// use kite_core::cluster::{Cluster as _, ObjectKey};
-    ///
-    /// let fake = kite_fake::FakeCluster::builder().build()?;
-    /// let found: Namespace = fake.cluster().get(&ObjectKey::cluster("default")).await?;
-    /// assert!(found.metadata.uid.is_some());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// # })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn cluster(&self) -> KubeCluster {
-        KubeCluster::new(self.client())
     }
 
     /// A client in process for a user, such as `alice` or
@@ -232,7 +211,7 @@ impl FakeCluster {
     }
 
     /// Lets an extension answer all paths below `prefix`, such as
-    /// `/apis/subresources.kubevirt.io/`.
+    /// `/apis/subresources.example.com/`.
     pub fn extend(&self, prefix: &str, extension: Arc<dyn Extension>) {
         self.server().extend(prefix, extension);
     }

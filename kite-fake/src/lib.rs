@@ -57,12 +57,11 @@
 //! | [`metadata`], [`names`] | rules that hold for all kinds |
 //! | [`discovery`], [`openapi`], [`table`] | what clients read about the API, and tables |
 //! | [`protobuf`] | bodies that old clients send in protobuf |
-//! | [`actors`], [`guest`] | controllers, KubeVirt, CDI, and SSH servers that play VMs |
+//! | [`actors`] | the controllers of the control plane, and what plays further parts of a cluster |
 //! | [`fault`] | what goes wrong between a client and its API server |
 //! | [`sim`] | reconcilers step by step, in simulated time, with every fault at every request |
 //! | [`service`], [`serve`] | the tower service and the HTTP server |
 //! | [`clock`] | time and identifiers |
-//! | [`conformance`] | what an API server owes to its clients, as checks for any |
 //! | [`state`] | snapshots: keep, put back, dump, compare, file |
 //!
 //! # Feature flags
@@ -80,13 +79,11 @@ mod builder;
 pub mod builtin;
 pub mod clock;
 mod cluster;
-pub mod conformance;
 mod desk;
 pub mod discovery;
 pub mod fault;
 pub mod fields;
 mod go;
-pub mod guest;
 pub mod metadata;
 pub mod names;
 pub mod openapi;

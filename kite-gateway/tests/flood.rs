@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use common::beside::{Bystanders, Flood, WHOM};
 use common::{Bed, Trusting, resident, text};
-use kite_fake::guest::{Guest, GuestConfig};
+use kite_fake_kubevirt::guest::{Guest, GuestConfig};
 use kite_gateway::Config;
 use russh::client::{self, Handle};
 use russh::keys::{PrivateKey, PrivateKeyWithHashAlg, PublicKey};

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{Bed, PASSWORD, Trusting, appears, run, text, until};
-use kite_fake::guest::{Guest, GuestConfig, GuestHandle, Passwords};
+use kite_fake_kubevirt::guest::{Guest, GuestConfig, GuestHandle, Passwords};
 use kite_gateway::fallback::Host;
 use kite_gateway::{BanPolicy, Config, LoginName};
 use russh::client;

@@ -62,7 +62,7 @@ fn metadata(name: String, component: &str) -> ObjectMeta {
 }
 
 /// A VM as the controller leaves it, with its sshd at `bed`'s guest.
-async fn make_vm(client: &Client, bed: &Bed, guest: &kite_fake::guest::GuestHandle) {
+async fn make_vm(client: &Client, bed: &Bed, guest: &kite_fake_kubevirt::guest::GuestHandle) {
     let (memory, disk) = ("1Gi".parse().unwrap(), "10Gi".parse().unwrap());
     let mut spec = KiteVirtualMachineSpec::new(1, memory, disk, "debian", "ann-web");
     spec.ssh_public_keys = vec![bed.user_key.public_key().to_openssh().unwrap()];

@@ -12,7 +12,7 @@ use common::{Bed, PASSWORD, appears, run, text};
 use kite_gateway::{LoginRule, VmState};
 
 /// The machine `web` is switched off, and a login starts it.
-async fn started_by_login(bed: &Bed) -> kite_fake::guest::GuestHandle {
+async fn started_by_login(bed: &Bed) -> kite_fake_kubevirt::guest::GuestHandle {
     let guest = bed.machine("web").await;
     bed.table.change("web", |route| {
         route.state = VmState::Stopped("it is switched off".into());

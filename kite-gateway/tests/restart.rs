@@ -7,7 +7,7 @@ mod common;
 use std::process::Stdio;
 
 use common::{Bed, appears, run, text};
-use kite_fake::guest::{Guest, GuestConfig};
+use kite_fake_kubevirt::guest::{Guest, GuestConfig};
 use tokio::io::AsyncReadExt as _;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

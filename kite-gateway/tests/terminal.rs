@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use common::new_key;
-use kite_fake::guest::{Guest, GuestConfig, GuestHandle};
+use kite_fake_kubevirt::guest::{Guest, GuestConfig, GuestHandle};
 use kite_gateway::terminal::{Output, Size, TerminalError, TerminalOutput, Terminals};
 use kite_gateway::{
     Config, Credential, LoginRule, Recordings, Route, Target, TcpConnector, VmKey, VmState,

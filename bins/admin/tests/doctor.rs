@@ -14,10 +14,8 @@ use k8s_openapi::{
 };
 use kite_admin::doctor::{Aim, Facts, Report, Seen, State, examine, judge};
 use kite_core::crd::{self, KiteImage, KitePlatform};
-use kite_fake::{
-    FakeCluster,
-    actors::{cdi_definitions, kubevirt_definitions},
-};
+use kite_fake::FakeCluster;
+use kite_fake_kubevirt::{cdi_definitions, kubevirt_definitions};
 use kite_render::install::{Installation, Manifest};
 use kube::{
     Api, Client,

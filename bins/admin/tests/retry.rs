@@ -21,11 +21,10 @@ use kite_admin::{
     retry::retrying,
 };
 use kite_core::crd::{AccessLevel, KiteImage, KiteUser, KiteUserSpec};
-use kite_fake::{
-    FakeCluster,
-    actors::{Actors, Rules, cdi_definitions, kubevirt_definitions, play},
-    fault::{Fault, Faults, Plan},
-};
+use kite_fake::FakeCluster;
+use kite_fake::actors::{Actors, Rules};
+use kite_fake::fault::{Fault, Faults, Plan};
+use kite_fake_kubevirt::{cdi_definitions, kubevirt_definitions, play};
 use kite_render::install::{Installation, Process, Profile};
 use kube::{
     Api, Client,

@@ -8,11 +8,10 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kite_fake::{
-    Builder, FakeCluster,
-    actors::{Actors, Rules, operator_definitions, play},
-    serve::Served,
-};
+use kite_fake::actors::Actors;
+use kite_fake::serve::Served;
+use kite_fake::{Builder, FakeCluster};
+use kite_fake_kubevirt::{demo_rules, operator_definitions, play};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -102,7 +101,7 @@ fn furniture() -> [serde_json::Value; 6] {
 /// Starts everybody who plays the rest of a cluster, at a pace that a person can
 /// watch.
 pub(crate) fn spawn_actors(fake: &FakeCluster, shutdown: &CancellationToken) -> Actors {
-    let rules = Arc::new(Rules::demo());
+    let rules = Arc::new(demo_rules());
     play(fake, &rules, true, shutdown)
 }
 

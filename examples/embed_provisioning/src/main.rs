@@ -88,10 +88,9 @@ mod tests {
         cluster::{Cluster as _, ClusterExt as _, FieldManager, ObjectKey},
         crd::{HttpSource, ImageSource, KiteImage, KiteImageSpec, OsFamily, VmPhase},
     };
-    use kite_fake::{
-        FakeCluster,
-        actors::{Actors, Rules, everything},
-    };
+    use kite_fake::FakeCluster;
+    use kite_fake::actors::{Actors, Rules};
+    use kite_fake_kubevirt::everything;
     use kube::{CustomResourceExt as _, api::PropagationPolicy};
 
     use super::*;

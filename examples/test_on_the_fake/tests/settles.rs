@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use kite_core::{
-    cluster::{ClusterExt as _, ObjectKey},
+    cluster::{ClusterExt as _, KubeCluster, ObjectKey},
     crd::{KiteUser, KiteUserSpec, UserPhase},
 };
 use kite_fake::{FakeCluster, actors::control_plane};
@@ -28,7 +28,7 @@ async fn a_user_settles_stays_settled_and_goes() {
     let empty = fake.snapshot();
 
     // The reconciler, with the very client type that production uses.
-    let (cluster, ann) = (fake.cluster(), ObjectKey::cluster("ann"));
+    let (cluster, ann) = (KubeCluster::new(fake.client()), ObjectKey::cluster("ann"));
     let context = Context::new(cluster.clone());
     let find = async || cluster.find::<KiteUser>(&ann).await.unwrap();
     let reconcile = async |user: &KiteUser| {

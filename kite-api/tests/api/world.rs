@@ -17,7 +17,8 @@ use kite_core::{
     names,
     password::PasswordHash,
 };
-use kite_fake::{FakeCluster, actors::kubevirt_definitions};
+use kite_fake::FakeCluster;
+use kite_fake_kubevirt::kubevirt_definitions;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;

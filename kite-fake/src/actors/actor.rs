@@ -86,14 +86,6 @@ pub enum ActorError {
         /// What is wrong with it.
         why: String,
     },
-    /// A guest could not be started or stopped.
-    #[error("the guest of {instance}: {why}")]
-    Guest {
-        /// Namespace and name of its instance.
-        instance: String,
-        /// What went wrong.
-        why: String,
-    },
 }
 
 impl ActorError {

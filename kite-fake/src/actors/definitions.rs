@@ -1,5 +1,5 @@
-//! Definitions of the custom resources that the actors play, for an API server
-//! that lacks them: every field is kept as it comes and none is judged.
+//! Definitions of custom resources that actors play, for an API server that lacks
+//! them: every field is kept as it comes and none is judged.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceDefinitionNames,
@@ -9,171 +9,78 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::core::ObjectMeta;
 
 use super::kind::{
-    CDI_CR, CERTIFICATE, CLUSTER_INSTANCETYPE, CLUSTER_ISSUER, CLUSTER_PREFERENCE,
-    DATA_IMPORT_CRON, DATA_SOURCE, DATA_VOLUME, GATEWAY, GATEWAY_CLASS, HTTP_ROUTE, INSTANCE,
-    INSTANCETYPE, KUBEVIRT_CR, Kind, MIGRATION, PREFERENCE, STORAGE_PROFILE, VIRTUAL_MACHINE,
-    VM_CLONE, VM_EXPORT, VM_RESTORE, VM_SNAPSHOT, VM_SNAPSHOT_CONTENT, VOLUME_SNAPSHOT,
+    CERTIFICATE, CLUSTER_ISSUER, GATEWAY, GATEWAY_CLASS, HTTP_ROUTE, Kind, VOLUME_SNAPSHOT,
     VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT,
 };
 
 /// Name, type and path of a printer column.
-type Column = (&'static str, &'static str, &'static str);
+pub type Column = (&'static str, &'static str, &'static str);
 
-const AGE: Column = ("Age", "date", ".metadata.creationTimestamp");
-const PHASE: Column = ("Phase", "string", ".status.phase");
-const READY: Column = (
+/// How old the object is.
+pub const AGE: Column = ("Age", "date", ".metadata.creationTimestamp");
+/// Its `status.phase`.
+pub const PHASE: Column = ("Phase", "string", ".status.phase");
+/// Its condition `Ready`.
+pub const READY: Column = (
     "Ready",
     "string",
     ".status.conditions[?(@.type=='Ready')].status",
 );
 
 /// A kind with its short names and columns.
-struct Row(&'static Kind, &'static [&'static str], &'static [Column]);
+///
+/// ```
+/// use kite_fake::FakeCluster;
+/// use kite_fake::actors::Kind;
+/// use kite_fake::actors::definitions::{AGE, Definition};
+///
+/// const KETTLE: Kind = Kind::namespaced("example.com", "v1", "Kettle", "kettles");
+/// let kettles = Definition(&KETTLE, &["ktl"], &[AGE]);
+/// let cluster = FakeCluster::builder().crds([kettles.crd()]).build()?;
+/// assert!(cluster.server().registry().get("example.com", "v1", "kettles").is_some());
+/// # Ok::<(), kite_fake::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Definition(
+    /// The kind.
+    pub &'static Kind,
+    /// Short names, as `kubectl` takes them.
+    pub &'static [&'static str],
+    /// Columns, as `kubectl get` prints them.
+    pub &'static [Column],
+);
 
-const KUBEVIRT: &[Row] = &[
-    Row(
-        &VIRTUAL_MACHINE,
-        &["vm", "vms"],
-        &[AGE, ("Status", "string", ".status.printableStatus"), READY],
-    ),
-    Row(
-        &INSTANCE,
-        &["vmi", "vmis"],
-        &[
-            AGE,
-            PHASE,
-            ("IP", "string", ".status.interfaces[0].ipAddress"),
-            ("NodeName", "string", ".status.nodeName"),
-            READY,
-        ],
-    ),
-    Row(
-        &MIGRATION,
-        &["vmim", "vmims"],
-        &[PHASE, ("VMI", "string", ".spec.vmiName")],
-    ),
-    Row(
-        &VM_SNAPSHOT,
-        &["vmsnapshot", "vmsnapshots"],
-        &[
-            ("SourceKind", "string", ".spec.source.kind"),
-            ("SourceName", "string", ".spec.source.name"),
-            PHASE,
-            ("ReadyToUse", "boolean", ".status.readyToUse"),
-            ("CreationTime", "date", ".status.creationTime"),
-            ("Error", "string", ".status.error.message"),
-        ],
-    ),
-    Row(
-        &VM_SNAPSHOT_CONTENT,
-        &["vmsnapshotcontent", "vmsnapshotcontents"],
-        &[
-            ("ReadyToUse", "boolean", ".status.readyToUse"),
-            ("CreationTime", "date", ".status.creationTime"),
-        ],
-    ),
-    Row(
-        &VM_RESTORE,
-        &["vmrestore", "vmrestores"],
-        &[
-            ("TargetKind", "string", ".spec.target.kind"),
-            ("TargetName", "string", ".spec.target.name"),
-            ("Complete", "boolean", ".status.complete"),
-            ("RestoreTime", "date", ".status.restoreTime"),
-        ],
-    ),
-    Row(
-        &VM_CLONE,
-        &["vmclone", "vmclones"],
-        &[
-            PHASE,
-            ("SourceVirtualMachine", "string", ".spec.source.name"),
-            ("TargetVirtualMachine", "string", ".spec.target.name"),
-        ],
-    ),
-    Row(&VM_EXPORT, &["vmexport", "vmexports"], &[PHASE]),
-    Row(&INSTANCETYPE, &["vminstancetype", "vminstancetypes"], &[]),
-    Row(
-        &CLUSTER_INSTANCETYPE,
-        &["vmclusterinstancetype", "vmclusterinstancetypes"],
-        &[],
-    ),
-    Row(&PREFERENCE, &["vmpref", "vmprefs"], &[]),
-    Row(&CLUSTER_PREFERENCE, &["vmcp", "vmcps"], &[]),
-];
+impl Definition {
+    /// The definition as the API server takes it.
+    pub fn crd(&self) -> CustomResourceDefinition {
+        definition(self)
+    }
+}
 
-const CDI: &[Row] = &[
-    Row(
-        &DATA_VOLUME,
-        &["dv", "dvs"],
-        &[
-            PHASE,
-            ("Progress", "string", ".status.progress"),
-            ("Restarts", "integer", ".status.restartCount"),
-            AGE,
-        ],
-    ),
-    Row(&DATA_SOURCE, &["das"], &[READY, AGE]),
-    Row(
-        &DATA_IMPORT_CRON,
-        &["dic", "dics"],
-        &[("Schedule", "string", ".spec.schedule"), AGE],
-    ),
-    Row(&STORAGE_PROFILE, &[], &[]),
-];
-
-const SNAPSHOTS: &[Row] = &[
-    Row(
+const SNAPSHOTS: &[Definition] = &[
+    Definition(
         &VOLUME_SNAPSHOT,
         &["vs"],
         &[("ReadyToUse", "boolean", ".status.readyToUse"), AGE],
     ),
-    Row(&VOLUME_SNAPSHOT_CLASS, &["vsclass"], &[AGE]),
-    Row(&VOLUME_SNAPSHOT_CONTENT, &["vsc"], &[AGE]),
+    Definition(&VOLUME_SNAPSHOT_CLASS, &["vsclass"], &[AGE]),
+    Definition(&VOLUME_SNAPSHOT_CONTENT, &["vsc"], &[AGE]),
 ];
 
-const OPERATORS: &[Row] = &[
-    Row(&KUBEVIRT_CR, &["kv", "kvs"], &[AGE, PHASE]),
-    Row(&CDI_CR, &["cdi", "cdis"], &[AGE, PHASE]),
-];
-
-const ROUTES: &[Row] = &[
-    Row(&CERTIFICATE, &["cert", "certs"], &[READY, AGE]),
-    Row(&CLUSTER_ISSUER, &["ciss"], &[READY, AGE]),
-    Row(&GATEWAY_CLASS, &["gc"], &[AGE]),
-    Row(
+const ROUTES: &[Definition] = &[
+    Definition(&CERTIFICATE, &["cert", "certs"], &[READY, AGE]),
+    Definition(&CLUSTER_ISSUER, &["ciss"], &[READY, AGE]),
+    Definition(&GATEWAY_CLASS, &["gc"], &[AGE]),
+    Definition(
         &GATEWAY,
         &["gtw"],
         &[("Class", "string", ".spec.gatewayClassName"), AGE],
     ),
-    Row(&HTTP_ROUTE, &[], &[AGE]),
+    Definition(&HTTP_ROUTE, &[], &[AGE]),
 ];
 
-fn all(rows: &[Row]) -> Vec<CustomResourceDefinition> {
-    rows.iter().map(definition).collect()
-}
-
-/// `KubeVirt`'s kinds: VMs, instances, migrations, snapshots, restores, clones
-/// and exports.
-///
-/// ```
-/// use kite_fake::FakeCluster;
-/// use kite_fake::actors::{cdi_definitions, kubevirt_definitions};
-///
-/// let cluster = FakeCluster::builder()
-///     .crds(kubevirt_definitions())
-///     .crds(cdi_definitions())
-///     .build()?;
-/// # drop(cluster);
-/// # Ok::<(), kite_fake::BuildError>(())
-/// ```
-pub fn kubevirt_definitions() -> Vec<CustomResourceDefinition> {
-    all(KUBEVIRT)
-}
-
-/// CDI's kinds: `DataVolume`, `DataSource`, `DataImportCron`, `StorageProfile`.
-pub fn cdi_definitions() -> Vec<CustomResourceDefinition> {
-    all(CDI)
+fn all(definitions: &[Definition]) -> Vec<CustomResourceDefinition> {
+    definitions.iter().map(Definition::crd).collect()
 }
 
 /// The kinds of the CSI external-snapshotter.
@@ -181,17 +88,12 @@ pub fn snapshot_definitions() -> Vec<CustomResourceDefinition> {
     all(SNAPSHOTS)
 }
 
-/// The kinds by which `KubeVirt` and CDI are installed.
-pub fn operator_definitions() -> Vec<CustomResourceDefinition> {
-    all(OPERATORS)
-}
-
 /// cert-manager's `Certificate` and `ClusterIssuer`, and the kinds of the Gateway API that are played.
 pub fn route_definitions() -> Vec<CustomResourceDefinition> {
     all(ROUTES)
 }
 
-fn definition(Row(kind, short_names, columns): &Row) -> CustomResourceDefinition {
+fn definition(Definition(kind, short_names, columns): &Definition) -> CustomResourceDefinition {
     let scope = if kind.namespaced {
         "Namespaced"
     } else {

@@ -9,17 +9,17 @@ use super::objects::{Objects, uid};
 
 /// What an event says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Said<'a> {
+pub struct Said<'a> {
     /// Whether it is a `Warning`, not `Normal`.
-    pub(super) warning: bool,
+    pub warning: bool,
     /// One word.
-    pub(super) reason: &'a str,
+    pub reason: &'a str,
     /// A sentence.
-    pub(super) message: String,
+    pub message: String,
 }
 
 /// Something that went as it should.
-pub(super) fn normal(reason: &str, message: impl Into<String>) -> Said<'_> {
+pub fn normal(reason: &str, message: impl Into<String>) -> Said<'_> {
     Said {
         warning: false,
         reason,
@@ -28,7 +28,7 @@ pub(super) fn normal(reason: &str, message: impl Into<String>) -> Said<'_> {
 }
 
 /// Something that did not.
-pub(super) fn warning(reason: &str, message: impl Into<String>) -> Said<'_> {
+pub fn warning(reason: &str, message: impl Into<String>) -> Said<'_> {
     Said {
         warning: true,
         reason,
@@ -39,7 +39,7 @@ pub(super) fn warning(reason: &str, message: impl Into<String>) -> Said<'_> {
 /// Tells `said` of `object` in the name of `component`, if the rules want events
 /// ([`Rules::with_events`](super::Rules::with_events)). The same event again
 /// only counts. One that cannot be written is dropped, as the recorder does.
-pub(super) async fn tell(
+pub async fn tell(
     context: &Context,
     component: &'static str,
     (kind, object): (&Kind, &DynamicObject),

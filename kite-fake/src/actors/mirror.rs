@@ -28,7 +28,7 @@ pub(crate) type Mirrors = Arc<Mutex<BTreeMap<Kind, Shared>>>;
 pub(crate) type Shared = Arc<Mutex<Mirror>>;
 
 /// An object as it was seen once: shared, for a copy costs more than most reads.
-pub(crate) type Found = Arc<DynamicObject>;
+pub type Found = Arc<DynamicObject>;
 
 /// One object, as far as it is known.
 #[derive(Debug, Default)]

@@ -3,8 +3,9 @@
 //! An [`Actor`] is a small level-triggered reconciler. It is written against
 //! the Kubernetes API alone, so each one can be used by itself, next to any
 //! others, on any API server. [`Actors::spawn`] runs a list of them on tokio:
-//! one watch per kind for all of them, one queue for each. [`play`] starts
-//! everybody.
+//! one watch per kind for all of them, one queue for each. [`control_plane`] lists
+//! those that every cluster has; [`objects`], [`events`] and [`storage`] are for who
+//! plays another part of a cluster.
 //!
 //! ```text
 //! discovery ─► watches ─► Actor::keys ─► queue ─► Actor::reconcile ─► API server ─┐
@@ -25,32 +26,26 @@
 //! | [`ClaimBinder`] | volumes for claims |
 //! | [`Replicas`], [`Jobs`] | readiness of `ReplicaSet`s, `StatefulSet`s and `DaemonSet`s; Jobs that are done |
 //! | [`Nodes`], [`Pods`], [`Deployments`] | one node, a scheduler and kubelet, readiness |
-//! | [`DataVolumes`], [`DataSources`], [`DataImportCrons`], [`StorageProfiles`], [`CdiAdmission`] | CDI |
+//! | [`VolumeSnapshots`] | the CSI external-snapshotter |
 //! | [`Certificates`], [`Gateways`], [`LeaseHolder`] | cert-manager, a Gateway API implementation, other leaders |
-//! | [`Operators`] | the operators that install `KubeVirt` and CDI |
-//! | [`VirtualMachines`], [`Instances`], [`NodeAgent`], [`KubeVirtAdmission`], [`LauncherEvictions`], [`VmSubresources`] | `KubeVirt`, with [`Guests`] inside |
-//! | [`Snapshots`], [`SnapshotContents`], [`Restores`], [`Clones`], [`VolumeSnapshots`] | snapshots of VMs and of claims, and what is made from them |
-//! | [`Migrations`], [`MigrationAgent`], [`MigrationTriggers`], [`HotplugVolumes`] | live migration; disks that are plugged in |
 //!
 //! Quotas are kept by the server itself.
 
 mod actor;
 mod catalog;
-mod cdi;
 mod cell;
 mod crds;
-mod definitions;
+pub mod definitions;
 mod driver;
-mod events;
+pub mod events;
 mod garbage;
 mod hub;
 mod informer;
 pub mod kind;
-mod kubevirt;
 pub(crate) mod loose;
 pub(crate) mod mirror;
 mod namespaces;
-mod objects;
+pub mod objects;
 mod others;
 mod queue;
 mod references;
@@ -58,32 +53,23 @@ mod rules;
 mod services;
 mod snapshots;
 mod standard;
-mod storage;
+pub mod storage;
 mod timers;
 mod workloads;
 
 pub use actor::{Actor, ActorError, Change, Context, Next, Watches};
 pub use catalog::Catalog;
-pub use cdi::{CdiAdmission, DataImportCrons, DataSources, DataVolumes, StorageProfiles};
 pub use crds::CrdCleanup;
-pub use definitions::{
-    cdi_definitions, kubevirt_definitions, operator_definitions, route_definitions,
-    snapshot_definitions,
-};
+pub use definitions::{route_definitions, snapshot_definitions};
 pub use driver::Actors;
 pub use garbage::GarbageCollector;
 pub use kind::{Key, Kind};
-pub use kubevirt::{
-    Address, Clones, Guests, HotplugVolumes, Instances, KubeVirtAdmission, LauncherEvictions,
-    Machine, MigrationAdmission, MigrationAgent, MigrationTriggers, Migrations, NoGuests,
-    NodeAgent, Restores, SUBRESOURCES, SnapshotAdmission, SnapshotContents, Snapshots, SshGuests,
-    VirtualMachines, VmSubresources,
-};
 pub use namespaces::{NamespaceDefaults, NamespaceLifecycle};
-pub use others::{Certificates, Gateways, LeaseHolder, Operators};
+pub use others::{Certificates, Gateways, LeaseHolder};
+pub use references::References;
 pub use rules::{Failure, Gate, Outcome, Rule, Rules, Selector, Stage};
 pub use services::{EndpointSlices, HOST_PORTS, LoadBalancers};
 pub use snapshots::VolumeSnapshots;
-pub use standard::{control_plane, everything, play};
+pub use standard::control_plane;
 pub use storage::ClaimBinder;
 pub use workloads::{Deployments, Jobs, NODE_NAME, Nodes, Pods, Replicas};

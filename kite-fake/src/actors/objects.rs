@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use super::actor::{ActorError, Context};
 use super::kind::{Key, Kind};
 use super::loose::{Loose, beside, within};
-use super::mirror::{Found, Look, Mirror};
+use super::mirror::{Look, Mirror};
+
+pub use super::mirror::Found;
 use crate::rest::selector::LabelSelector;
 
 /// Turns a client's error into an actor's.
@@ -27,7 +29,7 @@ fn has_code(error: &kube::Error, code: u16) -> bool {
 
 /// The objects of the API server, as one actor uses them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Objects<'a> {
+pub struct Objects<'a> {
     context: &'a Context,
     manager: &'static str,
     /// Kinds that are read from what watches have shown.
@@ -36,7 +38,7 @@ pub(super) struct Objects<'a> {
 
 impl<'a> Objects<'a> {
     /// All of them, read by requests.
-    pub(super) fn new(context: &'a Context, manager: &'static str) -> Self {
+    pub fn new(context: &'a Context, manager: &'static str) -> Self {
         Self {
             context,
             manager,
@@ -48,7 +50,7 @@ impl<'a> Objects<'a> {
     /// read so may be a little old. So only kinds can be meant that the actor
     /// itself watches, and whose changes bring every key back whose reconcile
     /// reads them.
-    pub(super) fn seeing(self, kinds: &'static [Kind]) -> Self {
+    pub fn seeing(self, kinds: &'static [Kind]) -> Self {
         Self {
             seen: kinds,
             ..self
@@ -56,7 +58,7 @@ impl<'a> Objects<'a> {
     }
 
     /// The same, read by requests: before something that cannot be undone.
-    pub(super) fn live(self) -> Self {
+    pub fn live(self) -> Self {
         Self { seen: &[], ..self }
     }
 
@@ -77,7 +79,7 @@ impl<'a> Objects<'a> {
     }
 
     /// Something was done to the object beside these functions.
-    pub(super) fn doubt(self, key: &Key) {
+    pub fn doubt(self, key: &Key) {
         self.mirror(&key.kind, |mirror| mirror.doubt(key));
     }
 
@@ -89,7 +91,7 @@ impl<'a> Objects<'a> {
     }
 
     /// The object, if it is there.
-    pub(super) async fn get(self, key: &Key) -> Result<Option<Found>, ActorError> {
+    pub async fn get(self, key: &Key) -> Result<Option<Found>, ActorError> {
         if key.name.is_empty() {
             // A reference that is not set: a client would refuse to ask.
             return Ok(None);
@@ -116,7 +118,7 @@ impl<'a> Objects<'a> {
     }
 
     /// The object `name` of `kind`, if it is there.
-    pub(super) async fn find(
+    pub async fn find(
         self,
         kind: &Kind,
         namespace: Option<&str>,
@@ -126,7 +128,7 @@ impl<'a> Objects<'a> {
     }
 
     /// All objects of `kind` in `namespace` with the labels that `selector` asks for.
-    pub(super) async fn list(
+    pub async fn list(
         self,
         kind: &Kind,
         namespace: Option<&str>,
@@ -149,7 +151,7 @@ impl<'a> Objects<'a> {
     }
 
     /// Creates an object. `None` when one of that name is there already.
-    pub(super) async fn create(
+    pub async fn create(
         self,
         kind: &Kind,
         namespace: Option<&str>,
@@ -168,7 +170,7 @@ impl<'a> Objects<'a> {
 
     /// Changes an object by a merge patch, as it is there or, where `seen` is
     /// given, only if it still is as seen.
-    pub(super) async fn merge(
+    pub async fn merge(
         self,
         key: &Key,
         seen: Option<&DynamicObject>,
@@ -188,7 +190,7 @@ impl<'a> Objects<'a> {
     }
 
     /// Replaces an object by `body`, which has the version that was seen.
-    pub(super) async fn replace(self, key: &Key, body: Value) -> Result<(), ActorError> {
+    pub async fn replace(self, key: &Key, body: Value) -> Result<(), ActorError> {
         let object = decode(&key.kind, key.namespace.as_deref(), body)?;
         let api = beside(&self.context.client, key);
         let replaced = api.replace(&key.name, &self.post(), &Loose(object)).await;
@@ -197,7 +199,7 @@ impl<'a> Objects<'a> {
     }
 
     /// Gives `object` another status, unless it has it already.
-    pub(super) async fn set_status(
+    pub async fn set_status(
         self,
         key: &Key,
         object: &DynamicObject,
@@ -227,7 +229,7 @@ impl<'a> Objects<'a> {
     }
 
     /// Takes a finalizer off.
-    pub(super) async fn remove_finalizer(
+    pub async fn remove_finalizer(
         self,
         key: &Key,
         object: &DynamicObject,
@@ -244,7 +246,7 @@ impl<'a> Objects<'a> {
 
     /// Deletes exactly the object that was seen; fine when it is gone or has
     /// been replaced by another.
-    pub(super) async fn delete(
+    pub async fn delete(
         self,
         key: &Key,
         object: &DynamicObject,
@@ -293,17 +295,17 @@ fn decode(
 
 /// How an object is deleted.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Deletion {
+pub struct Deletion {
     /// What becomes of its dependents; by default what the kind says.
-    pub(super) propagation: Option<PropagationPolicy>,
+    pub propagation: Option<PropagationPolicy>,
     /// Seconds it gets to end; by default what the object says.
-    pub(super) grace_seconds: Option<u32>,
+    pub grace_seconds: Option<u32>,
     /// Only if it is still as it was seen.
-    pub(super) unchanged: bool,
+    pub unchanged: bool,
 }
 
 /// Fine when the object was not there any more.
-pub(super) fn ignore_missing<T>(result: Result<T, ActorError>) -> Result<(), ActorError> {
+pub fn ignore_missing<T>(result: Result<T, ActorError>) -> Result<(), ActorError> {
     match result {
         Ok(_) => Ok(()),
         Err(ActorError::Api { source, .. }) if has_code(&source, 404) => Ok(()),
@@ -312,7 +314,7 @@ pub(super) fn ignore_missing<T>(result: Result<T, ActorError>) -> Result<(), Act
 }
 
 /// The text at a JSON pointer of `object`'s data; empty when there is none.
-pub(super) fn text<'a>(object: &'a DynamicObject, pointer: &str) -> &'a str {
+pub fn text<'a>(object: &'a DynamicObject, pointer: &str) -> &'a str {
     object
         .data
         .pointer(pointer)
@@ -321,17 +323,17 @@ pub(super) fn text<'a>(object: &'a DynamicObject, pointer: &str) -> &'a str {
 }
 
 /// Whether `object` is being deleted.
-pub(super) fn is_deleting(object: &DynamicObject) -> bool {
+pub fn is_deleting(object: &DynamicObject) -> bool {
     object.metadata.deletion_timestamp.is_some()
 }
 
 /// The uid of `object`; empty when it has none.
-pub(super) fn uid(object: &DynamicObject) -> &str {
+pub fn uid(object: &DynamicObject) -> &str {
     object.metadata.uid.as_deref().unwrap_or_default()
 }
 
 /// An owner reference to `owner` as its controller.
-pub(super) fn controller_reference(kind: &Kind, owner: &DynamicObject) -> Value {
+pub fn controller_reference(kind: &Kind, owner: &DynamicObject) -> Value {
     json!({
         "apiVersion": kind.api_version(),
         "kind": kind.kind,
@@ -343,7 +345,7 @@ pub(super) fn controller_reference(kind: &Kind, owner: &DynamicObject) -> Value 
 }
 
 /// Whether `object`'s controller is the object with this uid.
-pub(super) fn is_controlled_by(object: &DynamicObject, owner: &str) -> bool {
+pub fn is_controlled_by(object: &DynamicObject, owner: &str) -> bool {
     let owners = object.metadata.owner_references.iter().flatten();
     owners
         .into_iter()
@@ -353,7 +355,7 @@ pub(super) fn is_controlled_by(object: &DynamicObject, owner: &str) -> bool {
 /// Five characters that stand at the end of names which controllers make for
 /// the object with this uid. They look generated, but are the same each time,
 /// so that making the same object twice fails.
-pub(super) fn suffix(uid: &str) -> String {
+pub fn suffix(uid: &str) -> String {
     // Those that generated names consist of.
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let digits = uid.bytes().filter(u8::is_ascii_alphanumeric);

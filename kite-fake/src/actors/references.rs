@@ -7,14 +7,14 @@ use super::kind::Key;
 
 /// References between objects, as watches have shown them.
 #[derive(Debug, Default)]
-pub(super) struct References {
+pub struct References {
     from: HashMap<Key, BTreeSet<Key>>,
     to: HashMap<Key, BTreeSet<Key>>,
 }
 
 impl References {
     /// `source` refers to exactly `targets`.
-    pub(super) fn set(&mut self, source: &Key, targets: Vec<Key>) {
+    pub fn set(&mut self, source: &Key, targets: Vec<Key>) {
         for old in self.from.remove(source).unwrap_or_default() {
             if let Some(sources) = self.to.get_mut(&old) {
                 sources.remove(source);
@@ -31,7 +31,7 @@ impl References {
     }
 
     /// Those that refer to `target`, directly or through others.
-    pub(super) fn to(&self, target: &Key) -> Vec<Key> {
+    pub fn to(&self, target: &Key) -> Vec<Key> {
         let mut found = BTreeSet::new();
         let mut open = vec![target.clone()];
         while let Some(next) = open.pop() {
@@ -48,17 +48,14 @@ impl References {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actors::kind::{CLAIM, DATA_SOURCE, DATA_VOLUME};
+    use crate::actors::kind::{CLAIM, POD, VOLUME_SNAPSHOT};
 
     #[test]
     fn references_are_followed_through_others() {
         let mut references = References::default();
         let key = |kind, name| Key::new(kind, Some("a"), name);
-        let (volume, source, claim) = (
-            key(&DATA_VOLUME, "v"),
-            key(&DATA_SOURCE, "s"),
-            key(&CLAIM, "c"),
-        );
+        let (volume, source, claim) =
+            (key(&POD, "v"), key(&VOLUME_SNAPSHOT, "s"), key(&CLAIM, "c"));
         references.set(&volume, vec![source.clone()]);
         references.set(&source, vec![claim.clone()]);
         assert_eq!(references.to(&claim), [source.clone(), volume.clone()]);

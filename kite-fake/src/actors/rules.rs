@@ -7,50 +7,37 @@ use kube::core::ObjectMeta;
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
-/// A point that an object passes on its way.
+/// A point that an object passes on its way, by a name. Who plays another part of a
+/// cluster has stages of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Stage {
+pub struct Stage(&'static str);
+
+impl Stage {
     /// A Pod gets its node.
-    PodScheduled,
+    pub const POD_SCHEDULED: Self = Self::new("PodScheduled");
     /// A Pod's containers are ready.
-    PodReady,
+    pub const POD_READY: Self = Self::new("PodReady");
     /// A Pod's containers have ended after its deletion.
-    PodStopped,
+    pub const POD_STOPPED: Self = Self::new("PodStopped");
     /// A `PersistentVolumeClaim` is bound.
-    ClaimBound,
-    /// A `DataVolume`'s worker is scheduled.
-    DiskScheduled,
-    /// A `DataVolume` is filled by one step more (see [`Rules::disk_steps`]).
-    DiskStep,
-    /// A VM's guest has booted.
-    GuestBooted,
-    /// A VM's guest has shut down.
-    GuestStopped,
+    pub const CLAIM_BOUND: Self = Self::new("ClaimBound");
     /// A Service or an Ingress gets its external address.
-    LoadBalancerAddress,
+    pub const LOAD_BALANCER_ADDRESS: Self = Self::new("LoadBalancerAddress");
     /// A Deployment's replicas are ready.
-    DeploymentReady,
-    /// The agent on the node knows how a running guest fares.
-    GuestSeen,
-    /// The target node of a migration is prepared. Rules select the instance.
-    MigrationPrepared,
-    /// A migration has begun to copy. Rules select the instance.
-    MigrationStarted,
-    /// A migration has copied everything. Rules select the instance.
-    MigrationDone,
-    /// A disk that is plugged into a running VM is there. Rules select the
-    /// instance.
-    VolumeAttached,
+    pub const DEPLOYMENT_READY: Self = Self::new("DeploymentReady");
     /// A snapshot of a claim can be used. Rules select the `VolumeSnapshot`.
-    SnapshotReady,
-    /// A `DataVolume`'s worker does not crash. One that does is tried again.
-    DiskWorker,
+    pub const SNAPSHOT_READY: Self = Self::new("SnapshotReady");
     /// A certificate is issued.
-    CertificateIssued,
+    pub const CERTIFICATE_ISSUED: Self = Self::new("CertificateIssued");
     /// A Gateway or a route is accepted and in effect.
-    RouteProgrammed,
+    pub const ROUTE_PROGRAMMED: Self = Self::new("RouteProgrammed");
     /// A played holder renews its lease.
-    LeaseRenewed,
+    pub const LEASE_RENEWED: Self = Self::new("LeaseRenewed");
+
+    /// A stage of one's own.
+    pub const fn new(name: &'static str) -> Self {
+        Self(name)
+    }
 }
 
 /// What an object finds at a [`Stage`].
@@ -190,53 +177,51 @@ impl Rule {
 pub struct Rules {
     list: RwLock<Vec<Rule>>,
     delays: BTreeMap<Stage, Duration>,
-    disk_steps: u32,
+    steps: BTreeMap<Stage, u32>,
     events: bool,
     version: watch::Sender<u64>,
 }
 
 impl Rules {
-    fn with_delays(delays: BTreeMap<Stage, Duration>, disk_steps: u32) -> Self {
+    /// Nothing takes any time; for tests.
+    pub fn instant() -> Self {
         Self {
             list: RwLock::default(),
-            delays,
-            disk_steps,
+            delays: BTreeMap::new(),
+            steps: BTreeMap::new(),
             events: false,
             version: watch::Sender::new(0),
         }
     }
 
-    /// Nothing takes any time; for tests.
-    pub fn instant() -> Self {
-        Self::with_delays(BTreeMap::new(), 1)
-    }
-
-    /// Things take as long as a person likes to watch: a VM runs about two
-    /// seconds after its creation.
+    /// Things take as long as a person likes to watch.
     pub fn demo() -> Self {
         let ms = Duration::from_millis;
-        Self::with_delays(
-            BTreeMap::from([
-                (Stage::PodScheduled, ms(100)),
-                (Stage::PodReady, ms(200)),
-                (Stage::PodStopped, ms(100)),
-                (Stage::ClaimBound, ms(50)),
-                (Stage::DiskScheduled, ms(150)),
-                (Stage::DiskStep, ms(200)),
-                (Stage::GuestBooted, ms(400)),
-                (Stage::GuestStopped, ms(400)),
-                (Stage::LoadBalancerAddress, ms(300)),
-                (Stage::DeploymentReady, ms(500)),
-                (Stage::MigrationPrepared, ms(200)),
-                (Stage::MigrationStarted, ms(100)),
-                (Stage::MigrationDone, ms(700)),
-                (Stage::VolumeAttached, ms(200)),
-                (Stage::SnapshotReady, ms(300)),
-                (Stage::CertificateIssued, ms(300)),
-                (Stage::RouteProgrammed, ms(300)),
-            ]),
-            4,
-        )
+        Self::instant().with_delays([
+            (Stage::POD_SCHEDULED, ms(100)),
+            (Stage::POD_READY, ms(200)),
+            (Stage::POD_STOPPED, ms(100)),
+            (Stage::CLAIM_BOUND, ms(50)),
+            (Stage::LOAD_BALANCER_ADDRESS, ms(300)),
+            (Stage::DEPLOYMENT_READY, ms(500)),
+            (Stage::SNAPSHOT_READY, ms(300)),
+            (Stage::CERTIFICATE_ISSUED, ms(300)),
+            (Stage::ROUTE_PROGRAMMED, ms(300)),
+        ])
+    }
+
+    /// Sets how long stages take where no rule says otherwise.
+    #[must_use]
+    pub fn with_delays(mut self, delays: impl IntoIterator<Item = (Stage, Duration)>) -> Self {
+        self.delays.extend(delays);
+        self
+    }
+
+    /// Sets in how many steps a stage is passed where it is not passed at once.
+    #[must_use]
+    pub fn with_steps(mut self, stage: Stage, steps: u32) -> Self {
+        self.steps.insert(stage, steps);
+        self
     }
 
     /// Has the actors tell Events of what they do.
@@ -251,9 +236,9 @@ impl Rules {
         self.events
     }
 
-    /// In how many steps a disk is filled; progress shows after each.
-    pub fn disk_steps(&self) -> u32 {
-        self.disk_steps.max(1)
+    /// In how many steps a stage is passed; one if not set.
+    pub fn steps(&self, stage: Stage) -> u32 {
+        self.steps.get(&stage).map_or(1, |steps| (*steps).max(1))
     }
 
     /// Adds a rule, which goes before those that are there.
@@ -314,18 +299,18 @@ mod tests {
     #[test]
     fn the_last_rule_that_selects_decides() {
         let rules = Rules::demo();
-        let at = |name| rules.effect(Stage::GuestBooted, &meta(name));
-        assert_eq!(at("x"), (Duration::from_millis(400), Some(Gate::Open)));
-        rules.add(Rule::hold(Stage::GuestBooted, Selector::all()));
+        let at = |name| rules.effect(Stage::POD_READY, &meta(name));
+        assert_eq!(at("x"), (Duration::from_millis(200), Some(Gate::Open)));
+        rules.add(Rule::hold(Stage::POD_READY, Selector::all()));
         rules.add(Rule::fail(
-            Stage::GuestBooted,
+            Stage::POD_READY,
             Selector::named("x").within("a"),
-            "NoBoot",
-            "no bootable device",
+            "NoImage",
+            "there is no such image",
         ));
-        assert!(matches!(at("x").1, Some(Gate::Fail(f)) if f.reason == "NoBoot"));
+        assert!(matches!(at("x").1, Some(Gate::Fail(f)) if f.reason == "NoImage"));
         assert_eq!(at("y").1, None);
-        rules.clear(Stage::GuestBooted);
+        rules.clear(Stage::POD_READY);
         assert_eq!(at("y").1, Some(Gate::Open));
     }
 
@@ -345,7 +330,7 @@ mod tests {
         let mut changes = rules.changes();
         assert!(!changes.has_changed().unwrap());
         rules.add(Rule::delay(
-            Stage::PodReady,
+            Stage::POD_READY,
             Selector::all(),
             Duration::ZERO,
         ));

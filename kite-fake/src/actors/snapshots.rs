@@ -1,61 +1,16 @@
 //! Snapshots of claims, and claims made from snapshots and from other claims.
 
-use crate::actors::mirror::Found;
 use async_trait::async_trait;
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::actor::{Actor, ActorError, Change, Context, Next, Watches};
-use super::kind::{
-    CLAIM, Key, STORAGE_CLASS, STORAGE_PROFILE, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS,
-    VOLUME_SNAPSHOT_CONTENT,
-};
+use super::kind::{CLAIM, Key, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT};
 use super::objects::{Objects, ignore_missing, is_deleting, text, uid};
 use super::references::References;
 use super::rules::{Gate, Stage};
 use super::storage::{bind, claim_size, is_bound};
-
-/// Annotation of the class that is taken where several fit.
-const DEFAULT_CLASS: &str = "snapshot.storage.kubernetes.io/is-default-class";
-
-/// The class by which snapshots of claims of a storage class are taken: the one
-/// that its storage profile names, or the one of its provisioner.
-pub(super) async fn class_for(
-    context: &Context,
-    objects: Objects<'_>,
-    storage_class: &str,
-) -> Result<Option<String>, ActorError> {
-    if storage_class.is_empty() || !context.catalog.has(&VOLUME_SNAPSHOT_CLASS) {
-        return Ok(None);
-    }
-    let Some(class) = objects.find(&STORAGE_CLASS, None, storage_class).await? else {
-        return Ok(None);
-    };
-    let classes = objects.list(&VOLUME_SNAPSHOT_CLASS, None, "").await?;
-    let name = |class: &Found| class.metadata.name.clone();
-    if context.catalog.has(&STORAGE_PROFILE)
-        && let Some(profile) = objects.find(&STORAGE_PROFILE, None, storage_class).await?
-        && let wanted = text(&profile, "/status/snapshotClass")
-        && !wanted.is_empty()
-    {
-        let found = classes.iter().find(|c| name(c).as_deref() == Some(wanted));
-        return Ok(found.and_then(name));
-    }
-    let provisioner = text(&class, "/provisioner");
-    let fits: Vec<&Found> = classes
-        .iter()
-        .filter(|class| text(class, "/driver") == provisioner)
-        .collect();
-    if let [only] = fits[..] {
-        return Ok(name(only));
-    }
-    let default = fits.into_iter().find(|class| {
-        let annotations = class.metadata.annotations.as_ref();
-        annotations.is_some_and(|a| a.contains_key(DEFAULT_CLASS))
-    });
-    Ok(default.and_then(name))
-}
 
 /// Plays a CSI driver with its snapshotter: `VolumeSnapshot`s of bound claims
 /// become ready to use, and claims whose source is a snapshot or another claim
@@ -159,7 +114,7 @@ async fn take(
             );
             (failed(message), Next::Done)
         }
-        Some(claim) => match context.gate(Stage::SnapshotReady, snapshot, "") {
+        Some(claim) => match context.gate(Stage::SNAPSHOT_READY, snapshot, "") {
             Gate::Wait(rest) => return Ok(Next::After(rest)),
             Gate::Held => return Ok(Next::Held),
             Gate::Fail(why) => (failed(why.message), Next::Held),
@@ -229,7 +184,7 @@ async fn fill(
     if !ready {
         return Ok(Next::Done);
     }
-    match context.gate(Stage::ClaimBound, claim, "") {
+    match context.gate(Stage::CLAIM_BOUND, claim, "") {
         Gate::Open => bind(objects, claim).await?,
         Gate::Wait(rest) => return Ok(Next::After(rest)),
         Gate::Held | Gate::Fail(_) => return Ok(Next::Held),

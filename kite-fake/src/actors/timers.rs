@@ -53,7 +53,7 @@ mod tests {
     async fn a_wait_runs_from_the_first_question() {
         let timers = Timers::default();
         let second = Duration::from_secs(1);
-        let ask = |round: &str| timers.remaining(Stage::PodReady, "u", round, second);
+        let ask = |round: &str| timers.remaining(Stage::POD_READY, "u", round, second);
         assert_eq!(ask("1"), Some(second));
         tokio::time::advance(Duration::from_millis(400)).await;
         assert_eq!(ask("1"), Some(Duration::from_millis(600)));

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kite_core::password::PasswordHash;
-use kite_fake::guest::{Guest, GuestConfig, GuestHandle};
+use kite_fake_kubevirt::guest::{Guest, GuestConfig, GuestHandle};
 use kite_gateway::audit::Record;
 use kite_gateway::fallback::{Host, HostFallback};
 use kite_gateway::kubernetes::Reporter;

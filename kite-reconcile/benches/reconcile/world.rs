@@ -10,10 +10,9 @@ use kite_core::{
         HttpSource, ImageSource, KiteImage, KiteImageSpec, KitePlatform, KitePlatformSpec, OsFamily,
     },
 };
-use kite_fake::{
-    FakeCluster,
-    actors::{Actors, Rules, play},
-};
+use kite_fake::FakeCluster;
+use kite_fake::actors::{Actors, Rules};
+use kite_fake_kubevirt::play;
 use kite_reconcile::{Context, Metrics};
 use kube::{Client, api::ObjectMeta};
 use tokio::task::JoinHandle;

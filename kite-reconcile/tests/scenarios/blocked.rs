@@ -1,5 +1,6 @@
 //! What `KubeVirt`, CDI and storage refuse is told, and is over when it is mended.
 
+use kite_fake_kubevirt::stages;
 use std::time::Duration;
 
 use k8s_openapi::api::{
@@ -13,7 +14,8 @@ use kite_core::{
     crd::{KiteVirtualMachine, VmPhase},
     quantity::Bytes,
 };
-use kite_fake::actors::{Rule, Selector, Stage, kind::STORAGE_PROFILE};
+use kite_fake::actors::{Rule, Selector};
+use kite_fake_kubevirt::kinds::STORAGE_PROFILE;
 use kube::{
     Api,
     api::{Patch, PatchParams},
@@ -189,7 +191,7 @@ async fn disk(world: &World) -> DataVolume {
 async fn a_disk_that_is_too_small_is_made_anew_when_it_is_asked_to_be_larger() {
     let world = World::played().await;
     let of_disk = Selector::named("web-disk");
-    world.rules.add(Rule::hold(Stage::DiskScheduled, of_disk));
+    world.rules.add(Rule::hold(stages::DISK_SCHEDULED, of_disk));
     world.create(vm_named("web")).await;
     world.settle().await;
     let stuck = disk(&world).await;
@@ -203,7 +205,7 @@ async fn a_disk_that_is_too_small_is_made_anew_when_it_is_asked_to_be_larger() {
 
     world.edit(&vm, json!({"spec": {"disk": "12Gi"}})).await;
     world.settle().await;
-    world.rules.clear(Stage::DiskScheduled);
+    world.rules.clear(stages::DISK_SCHEDULED);
     runs(&world).await;
     assert_ne!(disk(&world).await.metadata.uid, stuck.metadata.uid);
     let claim: PersistentVolumeClaim = world.find(ANN, "web-disk").await.unwrap();

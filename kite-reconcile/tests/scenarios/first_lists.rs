@@ -14,11 +14,10 @@ use kite_core::{
     crd::{KiteReservation, KiteUser, KiteUserSpec, KiteVirtualMachine, VmPhase},
     kubevirt::VirtualMachine,
 };
-use kite_fake::{
-    FakeCluster,
-    actors::{Actors, Rules, everything},
-    state::Snapshot,
-};
+use kite_fake::FakeCluster;
+use kite_fake::actors::{Actors, Rules};
+use kite_fake::state::Snapshot;
+use kite_fake_kubevirt::everything;
 use kite_reconcile::Context;
 use kube::{
     Client, ResourceExt as _,

@@ -10,10 +10,9 @@ use kite_core::{
     names,
     quantity::Bytes,
 };
-use kite_fake::{
-    FakeCluster,
-    actors::{Rules, play},
-};
+use kite_fake::FakeCluster;
+use kite_fake::actors::Rules;
+use kite_fake_kubevirt::play;
 use kite_reconcile::{Context, Metrics};
 use kube::api::ListParams;
 use prometheus_client::{encoding::text::encode, registry::Registry};
@@ -40,7 +39,7 @@ async fn cost(users: usize, vms: usize) -> Cost {
         .unwrap();
     let stop = CancellationToken::new();
     let actors = play(&fake, &Arc::new(Rules::instant()), false, &stop);
-    let cluster = fake.cluster();
+    let cluster = KubeCluster::new(fake.client());
     for name in ["kite", "kite-images"] {
         let namespace = Namespace {
             metadata: named(name),

@@ -182,7 +182,10 @@ async fn cluster() -> FakeCluster {
         metadata: named("kite"),
         ..Namespace::default()
     };
-    fake.cluster().create(&namespace).await.unwrap();
+    KubeCluster::new(fake.client())
+        .create(&namespace)
+        .await
+        .unwrap();
     fake
 }
 
@@ -391,9 +394,9 @@ async fn a_lease_that_is_deleted_makes_no_second_leader() {
     let (first, second) = two(&fake).await;
     for line in [Line::Up, Line::Silent] {
         let key = ObjectKey::namespaced("kite", "kite-controller");
-        let lease: Lease = fake.cluster().get(&key).await.unwrap();
+        let lease: Lease = KubeCluster::new(fake.client()).get(&key).await.unwrap();
         first.set(line);
-        let gone = fake.cluster();
+        let gone = KubeCluster::new(fake.client());
         let gone = gone.remove(&lease, PropagationPolicy::Background);
         gone.await.unwrap();
         for _ in 0..3000 {
@@ -483,7 +486,7 @@ async fn a_lease_that_is_deleted_or_taken_away_ends_a_term_at_once() {
     let first = Process::start(&fake, "first");
     sleep(Duration::from_secs(3)).await;
     let found = lease(&fake).await;
-    let admin = fake.cluster();
+    let admin = KubeCluster::new(fake.client());
     admin
         .remove(&found, PropagationPolicy::Background)
         .await
@@ -602,5 +605,5 @@ fn durations_that_make_no_safe_election_are_refused_with_a_remedy() {
 
 async fn lease(fake: &FakeCluster) -> Lease {
     let key = kite_core::cluster::ObjectKey::namespaced("kite", "kite-controller");
-    fake.cluster().get(&key).await.unwrap()
+    KubeCluster::new(fake.client()).get(&key).await.unwrap()
 }

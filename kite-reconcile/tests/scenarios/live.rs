@@ -15,10 +15,9 @@ use kite_core::{
     kubevirt::VirtualMachine,
     labels,
 };
-use kite_fake::{
-    FakeCluster,
-    actors::{Actors, Rules, everything},
-};
+use kite_fake::FakeCluster;
+use kite_fake::actors::{Actors, Rules};
+use kite_fake_kubevirt::everything;
 use kite_reconcile::{Context, Settings};
 use kite_render::{cloud_init::CloudConfig, install::Process};
 use kube::{ResourceExt as _, api::PropagationPolicy};

@@ -14,7 +14,7 @@ use kite_core::{
     kubevirt::{KubeVirt, KubeVirtSpec, VirtualMachineInstance, WorkloadUpdateStrategy},
     quantity::Bytes,
 };
-use kite_fake::actors::kind::{KUBEVIRT_CR, MIGRATION, STORAGE_PROFILE};
+use kite_fake_kubevirt::kinds::{KUBEVIRT_CR, MIGRATION, STORAGE_PROFILE};
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, DynamicObject, EvictParams, ListParams, Patch, PatchParams, PostParams},

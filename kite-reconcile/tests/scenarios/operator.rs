@@ -9,10 +9,9 @@ use kite_core::{
     crd::{KitePlatform, KiteUser, KiteUserSpec, KiteVirtualMachine, VmPhase},
     gateway_api::{Gateway, GatewaySpec},
 };
-use kite_fake::{
-    FakeCluster,
-    actors::{Actors, Rules, everything},
-};
+use kite_fake::FakeCluster;
+use kite_fake::actors::{Actors, Rules};
+use kite_fake_kubevirt::everything;
 use kite_reconcile::{
     Context, Metrics, RequestMetrics,
     leader::{Election, ElectionError, Leadership},
@@ -186,7 +185,7 @@ async fn readiness_names_what_is_missing_until_it_is_there() {
     let stop = CancellationToken::new();
     let (client, rules) = (fake.client(), Arc::new(Rules::instant()));
     let site = Site {
-        cluster: fake.cluster(),
+        cluster: KubeCluster::new(fake.client()),
         _actors: Actors::spawn(&client, fake.clock(), &rules, everything(false), &stop),
         fake,
         actors: stop,

@@ -1,6 +1,7 @@
 //! The orders by which Kite has a VM moved that grows while it runs, where something is in
 //! their way.
 
+use kite_fake_kubevirt::stages;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod, ResourceQuota};
@@ -9,7 +10,7 @@ use kite_core::{
     crd::KiteVirtualMachine,
     kubevirt::{KubeVirt, KubeVirtSpec, VirtualMachine},
 };
-use kite_fake::actors::{Rule, Selector, Stage};
+use kite_fake::actors::{Rule, Selector};
 use kube::{
     Api, ResourceExt,
     api::{EvictParams, ListParams},
@@ -67,7 +68,7 @@ async fn cordon_others(world: &World) {
 async fn a_migration_that_fails_is_tried_a_few_times_and_then_told_of() {
     let (world, uid) = growing().await;
     let why = "the guest is too busy";
-    let fails = Rule::fail(Stage::MigrationDone, Selector::all(), "Failed", why);
+    let fails = Rule::fail(stages::MIGRATION_DONE, Selector::all(), "Failed", why);
     world.rules.add(fails);
     configure(&world, KubeVirtSpec::default()).await;
     let (reason, message) = ready(&world.vm("db").await);
@@ -87,7 +88,7 @@ async fn a_migration_that_fails_is_tried_a_few_times_and_then_told_of() {
     let written = pass_minutes(&world, 30).await;
     assert_eq!(given(&written), Vec::<&String>::new());
     // By whatever it moves in the end, it has its size, and nothing is remembered.
-    world.rules.clear(Stage::MigrationDone);
+    world.rules.clear(stages::MIGRATION_DONE);
     migrate(&world, "db").await;
     later(&world).await;
     has_grown(&world, uid).await;

@@ -11,10 +11,9 @@ use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, FieldManager, KubeCluster, Object, ObjectKey},
     crd::{KiteImage, KiteUser, KiteUserSpec, KiteVirtualMachine, VmPhase},
 };
-use kite_fake::{
-    FakeCluster,
-    actors::{Actors, Rules, everything, operator_definitions},
-};
+use kite_fake::FakeCluster;
+use kite_fake::actors::{Actors, Rules};
+use kite_fake_kubevirt::{demo_rules, everything, operator_definitions};
 use kite_reconcile::Context;
 use kube::api::{ListParams, PropagationPolicy};
 use serde_json::json;
@@ -185,7 +184,7 @@ fn total(asked: &BTreeMap<String, usize>) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_vm_costs_its_objects_and_four_requests_more() {
-    for rules in [Rules::instant(), Rules::demo()] {
+    for rules in [Rules::instant(), demo_rules()] {
         let world = Counted::start(rules).await;
         world.user("ann").await;
         world.create("ann", "first").await;
@@ -210,7 +209,7 @@ async fn a_vm_costs_its_objects_and_four_requests_more() {
 /// of which there were none here or which others delete, and all names that it holds.
 #[tokio::test(start_paused = true)]
 async fn a_vm_goes_by_one_request_for_each_object_and_one_look_at_what_is_left() {
-    for rules in [Rules::instant(), Rules::demo()] {
+    for rules in [Rules::instant(), demo_rules()] {
         let world = Counted::start(rules).await;
         world.user("ann").await;
         world.create("ann", "first").await;

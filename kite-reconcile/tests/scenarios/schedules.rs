@@ -1,6 +1,7 @@
 //! Images that CDI fetches again by a schedule, and what becomes of VMs when an
 //! image is fetched again, fails, or goes.
 
+use kite_fake_kubevirt::stages;
 use std::{sync::atomic::Ordering, time::Duration};
 
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
@@ -9,7 +10,7 @@ use kite_core::{
     conditions::find,
     crd::{ImagePhase, ImageSource, KiteImage, KiteImageStatus, RegistrySource, VmPhase},
 };
-use kite_fake::actors::{Rule, Selector, Stage};
+use kite_fake::actors::{Rule, Selector};
 use serde_json::json;
 
 use crate::world::{World, image, named, vm_named};
@@ -111,7 +112,7 @@ async fn a_newer_image_that_fails_leaves_the_one_before_in_use() {
     let world = world().await;
     let first = leads_to(&world).await;
     world.rules.add(Rule::fail(
-        Stage::DiskStep,
+        stages::DISK_STEP,
         Selector::named("fresh-cccccccccccc"),
         "ImportFailed",
         "no such manifest",
@@ -200,7 +201,7 @@ async fn a_schedule_stays_as_it_was_made() {
 async fn an_import_that_keeps_failing_says_what_to_check() {
     let world = World::played().await;
     world.rules.add(Rule::fail(
-        Stage::DiskWorker,
+        stages::DISK_WORKER,
         Selector::named("broken"),
         "Error",
         "Unable to process data: checksum mismatch",
@@ -221,7 +222,7 @@ async fn an_import_that_keeps_failing_says_what_to_check() {
         "{}",
         ready.message
     );
-    world.rules.clear(Stage::DiskWorker);
+    world.rules.clear(stages::DISK_WORKER);
     tokio::time::sleep(Duration::from_secs(400)).await;
     world.settle().await;
     assert_eq!(

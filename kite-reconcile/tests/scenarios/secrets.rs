@@ -13,10 +13,9 @@ use kite_core::{
     crd::{KitePlatform, KiteUser, KiteUserSpec, KiteVirtualMachine, VmPhase},
     labels::VM_FINALIZER,
 };
-use kite_fake::{
-    FakeCluster,
-    actors::{Actors, Rules, everything, operator_definitions},
-};
+use kite_fake::FakeCluster;
+use kite_fake::actors::{Actors, Rules};
+use kite_fake_kubevirt::{everything, operator_definitions};
 use kite_reconcile::{Context, Settings};
 use kite_render::install::{Installation, Process};
 use kube::{ResourceExt as _, api::PropagationPolicy};

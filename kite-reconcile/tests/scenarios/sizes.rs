@@ -10,7 +10,9 @@ use kite_core::{
     },
     quantity::Bytes,
 };
-use kite_fake::actors::{Rule, Selector, Stage, kind::STORAGE_PROFILE};
+use kite_fake::actors::{Rule, Selector};
+use kite_fake_kubevirt::kinds::STORAGE_PROFILE;
+use kite_fake_kubevirt::stages;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
@@ -71,7 +73,7 @@ async fn a_vm_grows_while_it_runs_where_kubevirt_can() {
     world.create(kubevirt).await;
     world
         .rules
-        .add(Rule::hold(Stage::GuestBooted, Selector::all()));
+        .add(Rule::hold(stages::GUEST_BOOTED, Selector::all()));
     world.create(vm_named("web")).await;
     world.settle().await;
     // What KubeVirt sets by its live update configuration when it makes one.
@@ -79,7 +81,7 @@ async fn a_vm_grows_while_it_runs_where_kubevirt_can() {
     world
         .edit(&instance(&world).await, json!({"spec": {"domain": bounds}}))
         .await;
-    world.rules.clear(Stage::GuestBooted);
+    world.rules.clear(stages::GUEST_BOOTED);
     world.settle().await;
     let before = instance(&world).await;
 

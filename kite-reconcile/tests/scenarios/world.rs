@@ -22,13 +22,11 @@ use kite_core::{
     },
     kubevirt::{VirtualMachine, VirtualMachineInstance},
 };
-use kite_fake::{
-    FakeCluster,
-    actors::{
-        Actor, Actors, GarbageCollector, NamespaceLifecycle, Rules, cdi_definitions,
-        kubevirt_definitions, operator_definitions, play, route_definitions,
-    },
+use kite_fake::FakeCluster;
+use kite_fake::actors::{
+    Actor, Actors, GarbageCollector, NamespaceLifecycle, Rules, route_definitions,
 };
+use kite_fake_kubevirt::{cdi_definitions, kubevirt_definitions, operator_definitions, play};
 use kite_reconcile::{Context, Error, image, offer, platform, user, vm};
 use kube::api::{ListParams, ObjectMeta, PropagationPolicy};
 use kube::core::Status;

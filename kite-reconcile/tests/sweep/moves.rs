@@ -5,10 +5,8 @@ use kite_core::{
     kubevirt::{KubeVirt, KubeVirtSpec, VirtualMachineInstance, VirtualMachineInstanceMigration},
     names,
 };
-use kite_fake::{
-    actors::kind::STORAGE_PROFILE,
-    sim::{Builder, Stop},
-};
+use kite_fake::sim::{Builder, Stop};
+use kite_fake_kubevirt::kinds::STORAGE_PROFILE;
 use kube::{
     ResourceExt,
     api::{Patch, PatchParams},

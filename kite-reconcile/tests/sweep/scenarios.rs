@@ -1,5 +1,6 @@
 //! What happens to users, images and VMs: told once, without faults.
 
+use kite_fake_kubevirt::stages;
 use std::time::Duration;
 
 use k8s_openapi::api::{
@@ -19,7 +20,7 @@ use kite_core::{
     quantity::Bytes,
 };
 use kite_fake::{
-    actors::{Rule, Selector, Stage},
+    actors::{Rule, Selector},
     sim::{Builder, Stop, World},
 };
 use kube::ResourceExt;
@@ -213,7 +214,7 @@ pub fn deleted_while_filling(copies: usize) -> Builder {
         .ignoring("VirtualMachineInstance", "/status/conditions");
     undecided.scenario(async |world| {
         world.rules().add(Rule::hold(
-            Stage::DiskStep,
+            stages::DISK_STEP,
             Selector::named("web-disk").within(ANN),
         ));
         let web = world.create(&vm("ann", "web")).await?;

@@ -24,17 +24,20 @@ use kite_core::{
     kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceMigration},
     names,
 };
-use kite_fake::{
-    actors::{
-        Actor, CdiAdmission, ClaimBinder, DataImportCrons, DataSources, DataVolumes,
-        GarbageCollector, Gateways, Instances, KubeVirtAdmission, LoadBalancers, MigrationAgent,
-        MigrationTriggers, Migrations, NamespaceDefaults, NamespaceLifecycle, NoGuests, NodeAgent,
-        Nodes, Pods, SUBRESOURCES, StorageProfiles, VirtualMachines, VmSubresources,
-    },
-    clock::Clock,
-    fault::Plan,
-    sim::{Builder, Controller, Seat, Simulation},
-    state::Snapshot,
+use kite_fake::actors::{
+    Actor, ClaimBinder, GarbageCollector, Gateways, LoadBalancers, NamespaceDefaults,
+    NamespaceLifecycle, Nodes, Pods,
+};
+use kite_fake::clock::Clock;
+use kite_fake::fault::Plan;
+use kite_fake::sim::{Builder, Controller, Seat, Simulation};
+use kite_fake::state::Snapshot;
+use kite_fake_kubevirt::cdi::{
+    CdiAdmission, DataImportCrons, DataSources, DataVolumes, StorageProfiles,
+};
+use kite_fake_kubevirt::kubevirt::{
+    Instances, KubeVirtAdmission, MigrationAgent, MigrationTriggers, Migrations, NoGuests,
+    NodeAgent, SUBRESOURCES, VirtualMachines, VmSubresources,
 };
 use kite_reconcile::{
     Context,
@@ -172,7 +175,7 @@ fn builder(copies: usize) -> Builder {
         .crds(kite_core::kubevirt::crds())
         .crds(kite_core::cdi::crds())
         .crds(kite_core::gateway_api::crds())
-        .crds(kite_fake::actors::operator_definitions())
+        .crds(kite_fake_kubevirt::operator_definitions())
         .crds(kite_core::cert_manager::crds())
         .crds(kinds_of_others())
         .actors(actors)
@@ -274,7 +277,7 @@ fn actors() -> Vec<Arc<dyn Actor>> {
 /// disks several nodes can have. `KubeVirt`'s webhook is not there, which refuses a second
 /// migration of an instance where it has seen the first.
 pub fn with_migrations(copies: usize) -> Builder {
-    let profiles = kite_fake::actors::cdi_definitions().into_iter();
+    let profiles = kite_fake_kubevirt::cdi_definitions().into_iter();
     let profiles = profiles.filter(|crd| crd.spec.names.kind == "StorageProfile");
     inhabited(copies).crds(profiles).actors(|| {
         let mut all = actors();

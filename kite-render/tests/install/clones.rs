@@ -6,10 +6,9 @@ use kite_core::cdi::{
     DataSource, DataSourceSource, DataSourceSpec, DataVolume, DataVolumeSourceRef, DataVolumeSpec,
     SourceObject, StorageSpec,
 };
-use kite_fake::{
-    FakeCluster,
-    actors::{CdiAdmission, cdi_definitions},
-};
+use kite_fake::FakeCluster;
+use kite_fake_kubevirt::cdi::CdiAdmission;
+use kite_fake_kubevirt::cdi_definitions;
 use kite_render::install::{Process, Profile};
 use kube::{
     Api,

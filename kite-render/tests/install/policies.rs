@@ -12,7 +12,8 @@ use kite_core::{
     },
     labels,
 };
-use kite_fake::{FakeCluster, actors::kubevirt_definitions};
+use kite_fake::FakeCluster;
+use kite_fake_kubevirt::kubevirt_definitions;
 use kite_render::{
     User,
     install::{Process, Profile},

@@ -24,10 +24,9 @@ use kite_core::{
     crd::{AccessLevel, KitePlatform, KiteUser, KiteUserSpec},
     names,
 };
-use kite_fake::{
-    FakeCluster,
-    actors::{Actors, Rules, cdi_definitions, kubevirt_definitions, play},
-};
+use kite_fake::FakeCluster;
+use kite_fake::actors::{Actors, Rules};
+use kite_fake_kubevirt::{cdi_definitions, kubevirt_definitions, play};
 use kite_render::install::{Installation, Manifest, Process, Profile, Replicas};
 use kube::{
     Api, Client, Resource, ResourceExt as _,

@@ -11,12 +11,11 @@ use kite_core::{
     crd::{self, KiteImage, KitePlatform, KitePlatformSpec, KiteUser},
     names,
 };
-use kite_fake::{
-    FakeCluster,
-    actors::{Rules, cdi_definitions, kubevirt_definitions, play},
-    fault::{Call, Fault, Plan},
-    guest::{Guest, GuestConfig},
-};
+use kite_fake::FakeCluster;
+use kite_fake::actors::Rules;
+use kite_fake::fault::{Call, Fault, Plan};
+use kite_fake_kubevirt::guest::{Guest, GuestConfig};
+use kite_fake_kubevirt::{cdi_definitions, kubevirt_definitions, play};
 use kite_reconcile::{Context, operator::Operator};
 use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::json;

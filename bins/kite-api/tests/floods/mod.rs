@@ -26,7 +26,8 @@ use kite_core::{
     names,
     password::PasswordHash,
 };
-use kite_fake::{FakeCluster, actors::kubevirt_definitions};
+use kite_fake::FakeCluster;
+use kite_fake_kubevirt::kubevirt_definitions;
 use kite_process::Serving;
 use kube::{
     Api, Client,

@@ -13,10 +13,9 @@ use std::{
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::EnvVar};
 use kite_core::crd::KiteImage;
-use kite_fake::{
-    FakeCluster,
-    actors::{Actors, Rules, operator_definitions, play},
-};
+use kite_fake::FakeCluster;
+use kite_fake::actors::Actors;
+use kite_fake_kubevirt::{demo_rules, operator_definitions, play};
 use kite_render::install::Process as Kite;
 use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
@@ -129,7 +128,7 @@ impl Stage {
     pub fn new(directory: &Path, runtime: &Handle, election: Election) -> Self {
         let fake = furnished();
         let ending = CancellationToken::new();
-        let actors = play(&fake, &Arc::new(Rules::demo()), true, &ending);
+        let actors = play(&fake, &Arc::new(demo_rules()), true, &ending);
         let served = runtime
             .block_on(fake.serve(([127, 0, 0, 1], 0).into()))
             .unwrap();

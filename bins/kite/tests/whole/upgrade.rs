@@ -14,11 +14,10 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, EnvVar, Secret},
     rbac::v1::{PolicyRule, Role},
 };
-use kite_fake::{
-    FakeCluster,
-    actors::{Rule, Rules, Selector, Stage, play},
-    server::Logged,
-};
+use kite_fake::FakeCluster;
+use kite_fake::actors::{Rule, Rules, Selector, Stage};
+use kite_fake::server::Logged;
+use kite_fake_kubevirt::{demo_rules, play};
 use kite_render::install::Process as Kite;
 use kube::{
     Api, Client,
@@ -53,7 +52,7 @@ impl Cluster {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path().join("state");
         fs::create_dir(&state).unwrap();
-        let (rules, stop) = (Arc::new(Rules::demo()), CancellationToken::new());
+        let (rules, stop) = (Arc::new(demo_rules()), CancellationToken::new());
         let guard = runtime.enter();
         let fake = FakeCluster::builder()
             .rbac(true)
@@ -250,7 +249,7 @@ fn roles_change_with_the_pods_and_nobody_is_refused() {
     // Theirs is what follows.
     cluster.fake.log().clear();
     let why = ("ImagePullBackOff", "there is no such image yet");
-    let fail = Rule::fail(Stage::DeploymentReady, Selector::all(), why.0, why.1);
+    let fail = Rule::fail(Stage::DEPLOYMENT_READY, Selector::all(), why.0, why.1);
     cluster.rules.add(fail);
     let is_wide = |cluster: &Cluster| {
         let rules = cluster.rules_of(role);
@@ -315,7 +314,7 @@ fn roles_change_with_the_pods_and_nobody_is_refused() {
             (looks.count() > 3).then_some(()).ok_or_else(String::new)
         });
         is_wide(&cluster);
-        cluster.rules.clear(Stage::DeploymentReady);
+        cluster.rules.clear(Stage::DEPLOYMENT_READY);
         let output = upgrade.join().unwrap();
         assert!(output.status.success(), "{}", show(&output));
         serde_json::from_slice(&output.stdout).unwrap()

@@ -10,10 +10,9 @@ use kite_core::{
     crd::{AccessLevel, KiteVirtualMachine, KiteVirtualMachineStatus, VmPhase},
     names,
 };
-use kite_fake::actors::{
-    SUBRESOURCES, VmSubresources,
-    kind::{INSTANCE, Kind},
-};
+use kite_fake::actors::kind::Kind;
+use kite_fake_kubevirt::kinds::INSTANCE;
+use kite_fake_kubevirt::kubevirt::{SUBRESOURCES, VmSubresources};
 use kube::api::{DeleteParams, DynamicObject, PostParams};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};

@@ -64,7 +64,7 @@ impl Actor for Certificates {
         }
         let round = generation.to_string();
         let (word, reason, message, next) =
-            match context.gate(Stage::CertificateIssued, &certificate, &round) {
+            match context.gate(Stage::CERTIFICATE_ISSUED, &certificate, &round) {
                 Gate::Wait(rest) => return Ok(Next::After(rest)),
                 Gate::Held => {
                     let message = "Issuing certificate as Secret does not exist".to_owned();

@@ -160,7 +160,7 @@ impl Told<'_> {
         let round = self.generation().to_string();
         match self
             .context
-            .gate(Stage::RouteProgrammed, self.object, &round)
+            .gate(Stage::ROUTE_PROGRAMMED, self.object, &round)
         {
             Gate::Open => Ok((None, Next::Held)),
             Gate::Wait(rest) => Err(Next::After(rest)),

@@ -16,7 +16,7 @@ const SECONDS: i64 = 15;
 
 /// Plays another candidate in a leader election, or a kubelet with the lease of
 /// its node: takes the lease when nobody holds it or its holder let it expire,
-/// and renews it, as far as the rules of [`Stage::LeaseRenewed`] let it. A rule
+/// and renews it, as far as the rules of [`Stage::LEASE_RENEWED`] let it. A rule
 /// that holds it lets the lease expire; one that fails it lets it be given up
 /// at once.
 ///
@@ -142,7 +142,7 @@ impl Actor for LeaseHolder {
             let left = left.and_then(|left| Duration::try_from(left).ok());
             return Ok(Next::Later(left.unwrap_or(self.every)));
         }
-        match context.gate(Stage::LeaseRenewed, &lease, "") {
+        match context.gate(Stage::LEASE_RENEWED, &lease, "") {
             Gate::Open => {}
             Gate::Wait(rest) => return Ok(Next::Later(rest)),
             Gate::Held => return Ok(Next::Held),

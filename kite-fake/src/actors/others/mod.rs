@@ -3,9 +3,7 @@
 mod certificates;
 mod gateways;
 mod leases;
-mod operators;
 
 pub use certificates::Certificates;
 pub use gateways::Gateways;
 pub use leases::LeaseHolder;
-pub use operators::Operators;

@@ -74,7 +74,7 @@ impl Actor for LoadBalancers {
             status => status.clone(),
         };
         if wanted {
-            match context.gate(Stage::LoadBalancerAddress, &object, "") {
+            match context.gate(Stage::LOAD_BALANCER_ADDRESS, &object, "") {
                 Gate::Open => {}
                 Gate::Wait(rest) => return Ok(Next::After(rest)),
                 Gate::Held | Gate::Fail(_) => return Ok(Next::Held),

@@ -10,16 +10,16 @@ use crate::actors::kind::{CLAIM, Key, STORAGE_CLASS, VOLUME};
 use crate::actors::objects::{Objects, ignore_missing, text, uid};
 
 /// Whether `claim` is bound.
-pub(in crate::actors) fn is_bound(claim: &DynamicObject) -> bool {
+pub fn is_bound(claim: &DynamicObject) -> bool {
     text(claim, "/status/phase") == "Bound"
 }
 
 /// On a claim: the node of the first Pod that uses it, as the scheduler says.
-pub(in crate::actors) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// Whether the storage of `claim` waits for a Pod that uses it
 /// (`volumeBindingMode: WaitForFirstConsumer`).
-pub(in crate::actors) async fn is_late_bound(
+pub async fn is_late_bound(
     objects: Objects<'_>,
     claim: &DynamicObject,
 ) -> Result<bool, ActorError> {
@@ -29,7 +29,7 @@ pub(in crate::actors) async fn is_late_bound(
 }
 
 /// The storage that `claim` asks for.
-pub(in crate::actors) fn claim_size(claim: &DynamicObject) -> &str {
+pub fn claim_size(claim: &DynamicObject) -> &str {
     text(claim, "/spec/resources/requests/storage")
 }
 
@@ -40,10 +40,7 @@ pub(super) fn volume_name(claim: &DynamicObject) -> String {
 
 /// Makes a volume for `claim` and binds the two, or lets a bound claim have
 /// grown. Nothing is written where nothing is to be done.
-pub(in crate::actors) async fn bind(
-    objects: Objects<'_>,
-    claim: &DynamicObject,
-) -> Result<(), ActorError> {
+pub async fn bind(objects: Objects<'_>, claim: &DynamicObject) -> Result<(), ActorError> {
     let key = Key::of(&CLAIM, claim);
     let volume = volume_name(claim);
     if !is_bound(claim) {

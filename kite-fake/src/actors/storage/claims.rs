@@ -78,7 +78,7 @@ impl Actor for ClaimBinder {
         if !consumed && is_late_bound(objects, &claim).await? {
             return Ok(Next::Done);
         }
-        match context.gate(Stage::ClaimBound, &claim, "") {
+        match context.gate(Stage::CLAIM_BOUND, &claim, "") {
             Gate::Open => bind(objects, &claim).await?,
             Gate::Wait(rest) => return Ok(Next::After(rest)),
             // A claim has no way to fail: it stays pending.
@@ -89,7 +89,7 @@ impl Actor for ClaimBinder {
 }
 
 /// Names of the claims that a Pod mounts.
-pub(in crate::actors) fn claims_of(pod: &DynamicObject) -> impl Iterator<Item = &str> {
+pub fn claims_of(pod: &DynamicObject) -> impl Iterator<Item = &str> {
     let volumes = pod.data["spec"]["volumes"].as_array();
     let volumes = volumes.map_or(&[][..], Vec::as_slice);
     volumes

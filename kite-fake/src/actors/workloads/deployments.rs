@@ -48,7 +48,7 @@ impl Actor for Deployments {
             return Ok(Next::Done);
         }
         let round = generation.to_string();
-        let (failure, next) = match context.gate(Stage::DeploymentReady, &deployment, &round) {
+        let (failure, next) = match context.gate(Stage::DEPLOYMENT_READY, &deployment, &round) {
             Gate::Open => (None, Next::Done),
             Gate::Wait(rest) => (None, Next::After(rest)),
             Gate::Held => (None, Next::Held),

@@ -44,7 +44,7 @@ impl Actor for Jobs {
         let now = context.now();
         let completions = spec["completions"].as_u64().unwrap_or(1);
         let running = spec["parallelism"].as_u64().unwrap_or(1).min(completions);
-        let (status, next) = match context.gate(Stage::DeploymentReady, &job, "") {
+        let (status, next) = match context.gate(Stage::DEPLOYMENT_READY, &job, "") {
             // That it has begun shows first.
             _ if old["startTime"].is_null() => (begun(running, &now), Next::Done),
             Gate::Open => (complete(old, completions, &now), Next::Done),

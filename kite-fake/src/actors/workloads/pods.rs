@@ -101,7 +101,7 @@ impl Pods {
     ) -> Result<Next, ActorError> {
         let waiting = &pod.data["status"]["containerStatuses"][0]["state"]["waiting"];
         let now = context.now();
-        let (status, next) = match context.gate(Stage::PodReady, pod, "") {
+        let (status, next) = match context.gate(Stage::POD_READY, pod, "") {
             // What stands between being scheduled and being ready shows first.
             _ if waiting.is_null() => (pod_status::starting(pod, None, &now), Next::Done),
             Gate::Open => {
@@ -160,7 +160,7 @@ impl Pods {
             );
             return refuse(context, objects, key, pod, &message).await;
         }
-        match context.gate(Stage::PodScheduled, pod, "") {
+        match context.gate(Stage::POD_SCHEDULED, pod, "") {
             Gate::Open => {}
             Gate::Wait(rest) => return Ok(Next::After(rest)),
             Gate::Held => return Ok(Next::Held),
@@ -263,7 +263,7 @@ async fn end(
         // Only finalizers hold it now.
         return Ok(Next::Done);
     }
-    match context.gate(Stage::PodStopped, pod, "") {
+    match context.gate(Stage::POD_STOPPED, pod, "") {
         Gate::Wait(rest) => return Ok(Next::After(rest)),
         Gate::Held => return Ok(Next::Held),
         Gate::Open | Gate::Fail(_) => {}

@@ -67,7 +67,7 @@ impl Actor for Replicas {
             return Ok(Next::Done);
         }
         let round = generation.to_string();
-        let (ready, next) = match context.gate(Stage::DeploymentReady, &object, &round) {
+        let (ready, next) = match context.gate(Stage::DEPLOYMENT_READY, &object, &round) {
             Gate::Open => (wanted, Next::Done),
             Gate::Wait(rest) => (has.min(wanted), Next::After(rest)),
             Gate::Held => (has.min(wanted), Next::Held),

@@ -19,10 +19,8 @@ use kite_core::{
     crd::{KiteUser, KiteUserSpec},
     labels,
 };
-use kite_fake::{
-    FakeCluster,
-    actors::{Rules, cdi_definitions, operator_definitions, play},
-};
+use kite_fake::FakeCluster;
+use kite_fake_kubevirt::{cdi_definitions, demo_rules, operator_definitions, play};
 use kite_render::{
     User, grant,
     install::{Installation, Manifest, Process as Kite},
@@ -116,7 +114,7 @@ impl Stage {
         }
         let stop = CancellationToken::new();
         // What they do is none of the processes' requests.
-        drop(play(&fake, &Arc::new(Rules::demo()), true, &stop));
+        drop(play(&fake, &Arc::new(demo_rules()), true, &stop));
         let served = runtime
             .block_on(fake.serve(([127, 0, 0, 1], 0).into()))
             .unwrap();
