@@ -18,7 +18,12 @@ use kite_checks::{
 use serde_json::Value;
 
 /// What depends on the libraries as another project would.
-const PROJECTS: [&str; 3] = ["embed_provisioning", "render_only", "test_on_the_fake"];
+const PROJECTS: [&str; 4] = [
+    "embed_provisioning",
+    "own_operator",
+    "render_only",
+    "test_on_the_fake",
+];
 
 #[test]
 fn projects_outside_are_built_with_the_packaged_crates_and_run() {
@@ -85,7 +90,9 @@ fn projects_outside_are_built_with_the_packaged_crates_and_run() {
     kite_checks::output(build.env("KITE_UI", "off")).unwrap();
 
     if env::var("KITE_SWEEP").is_ok_and(|sweep| sweep == "full") {
-        outside.cargo("test", &["test_on_the_fake"], &[]).unwrap();
+        outside
+            .cargo("test", &["test_on_the_fake", "own_operator"], &[])
+            .unwrap();
         outside
             .cargo("build", &libraries, &["--lib", "--examples"])
             .unwrap();

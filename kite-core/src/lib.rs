@@ -69,4 +69,5 @@ pub mod public_key;
 pub mod quantity;
 pub mod span;
 pub mod time;
+pub mod versions;
 pub mod watch_backoff;

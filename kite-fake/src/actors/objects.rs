@@ -50,6 +50,7 @@ impl<'a> Objects<'a> {
     /// read so may be a little old. So only kinds can be meant that the actor
     /// itself watches, and whose changes bring every key back whose reconcile
     /// reads them.
+    #[must_use]
     pub fn seeing(self, kinds: &'static [Kind]) -> Self {
         Self {
             seen: kinds,
@@ -58,6 +59,7 @@ impl<'a> Objects<'a> {
     }
 
     /// The same, read by requests: before something that cannot be undone.
+    #[must_use]
     pub fn live(self) -> Self {
         Self { seen: &[], ..self }
     }

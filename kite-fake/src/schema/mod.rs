@@ -4,6 +4,10 @@
 //! ([`Schema::from_json`], CEL programs and patterns compiled), and then used
 //! for each request in this order: [`prune`], [`apply_defaults`], [`validate`].
 
+#[cfg(feature = "cel")]
+mod cel;
+#[cfg(not(feature = "cel"))]
+#[path = "no_cel.rs"]
 mod cel;
 mod constraints;
 mod correlate;
@@ -20,9 +24,10 @@ mod parse;
 mod path;
 mod pattern;
 mod prune;
+mod rule;
 mod validate;
 
-pub use cel::Rule;
+#[cfg(feature = "cel")]
 pub(crate) use cel::{Program, authorizer, untyped};
 pub use default::apply_defaults;
 pub use error::{CauseReason, FieldError, aggregate};
@@ -31,6 +36,7 @@ pub use model::{Bound, Constraints, Kind, ListType, MapType, PatchStrategy, Pres
 pub use parse::SchemaError;
 pub use pattern::Pattern;
 pub use prune::prune;
+pub use rule::Rule;
 pub(crate) use validate::validate_after;
 pub use validate::{Held, Validation, validate};
 

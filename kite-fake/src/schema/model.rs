@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::cel::Rule;
 use super::pattern::Pattern;
+use super::rule::Rule;
 
 /// What a node's value must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::cel::{self, Rule};
 use super::meta::object_meta;
 use super::model::{Bound, Constraints, Kind, ListType, MapType, PatchStrategy, Presence, Schema};
 use super::pattern::Pattern;
+use super::rule::Rule;
 
 /// Schemas nested deeper than this are refused.
 const MAX_DEPTH: usize = 64;
@@ -183,7 +183,7 @@ impl Parser<'_> {
         let embedded_below = below(|child| child.has_embedded_below);
         schema.has_rules_below = rules_below || !schema.rules.is_empty();
         schema.has_transitions_below =
-            transitions_below || schema.rules.iter().any(cel::Rule::is_transition);
+            transitions_below || schema.rules.iter().any(Rule::is_transition);
         schema.has_embedded_below = embedded_below || schema.embedded_resource;
         Ok(schema)
     }

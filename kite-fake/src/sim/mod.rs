@@ -52,7 +52,7 @@
 //! assert!(summary.is_clean(), "{summary}");
 //! ```
 //!
-//! `examples/test_on_the_fake/tests/survives.rs` is nearly this, run as a test: it
+//! `examples/own_operator/tests/survives.rs` is nearly this, run as a test: it
 //! takes seconds. There the operator also asks whether its object is still there,
 //! and leaves Kubernetes' own maps alone.
 //!

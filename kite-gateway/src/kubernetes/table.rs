@@ -6,8 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use kite_core::crd::{KiteUser, KiteVirtualMachine, PowerState, SshLogin, VmPhase, vm_condition};
+use kite_core::versions::read;
 use kite_core::{labels, names};
 use kube::ResourceExt;
 use kube::runtime::watcher::Event;
@@ -301,9 +302,8 @@ fn addresses(slice: &EndpointSlice) -> Vec<SocketAddr> {
     let Some(port) = port else {
         return Vec::new();
     };
-    slice
-        .endpoints
-        .iter()
+    read::<Vec<Endpoint>, _>(&slice.endpoints)
+        .into_iter()
         .flatten()
         .filter(|endpoint| {
             let conditions = endpoint.conditions.as_ref();

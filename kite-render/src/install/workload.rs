@@ -29,6 +29,7 @@ use super::{
     monitoring::ADMIN,
     process::API_PAUSE,
 };
+use kite_core::versions::field;
 
 /// The user and group as which processes run: nobody that a node knows.
 const NOBODY: i64 = 65532;
@@ -129,7 +130,7 @@ pub(super) fn manifests(installation: &Installation, process: Process) -> Vec<Ma
 fn deployment(installation: &Installation, process: Process) -> Deployment {
     Deployment {
         metadata: metadata::of(process, Some(&installation.namespace)),
-        spec: DeploymentSpec {
+        spec: field(DeploymentSpec {
             replicas: Some(i32::from(installation.replicas.of(process))),
             selector: metadata::selects(process),
             // A new pod is there before an old one goes.
@@ -142,7 +143,7 @@ fn deployment(installation: &Installation, process: Process) -> Deployment {
             }),
             template: template(installation, process),
             ..DeploymentSpec::default()
-        },
+        }),
         status: None,
     }
 }
@@ -154,7 +155,7 @@ fn stateful_set(
 ) -> StatefulSet {
     StatefulSet {
         metadata: metadata::of(process, Some(&installation.namespace)),
-        spec: StatefulSetSpec {
+        spec: field(StatefulSetSpec {
             replicas: Some(i32::from(installation.replicas.of(process))),
             selector: metadata::selects(process),
             service_name: Some(process.name().to_owned()),
@@ -163,7 +164,7 @@ fn stateful_set(
             template: template(installation, process),
             volume_claim_templates: Some(vec![claim]),
             ..StatefulSetSpec::default()
-        },
+        }),
         status: None,
     }
 }

@@ -3,9 +3,13 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use k8s_openapi::api::{core::v1::Node, discovery::v1::EndpointSlice};
+use k8s_openapi::api::{
+    core::v1::Node,
+    discovery::v1::{Endpoint, EndpointSlice},
+};
 
 use super::Walls;
+use kite_core::versions::read;
 
 /// A range of addresses in CIDR notation.
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +64,10 @@ pub fn addresses<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> BTreeSet<Stri
 /// The addresses behind a Service, in CIDR notation, whether they answer now or
 /// not.
 pub fn endpoints<'a>(slices: impl IntoIterator<Item = &'a EndpointSlice>) -> BTreeSet<String> {
-    let all = slices.into_iter().flat_map(|slice| &slice.endpoints);
-    all.flatten()
+    slices
+        .into_iter()
+        .filter_map(|slice| read::<Vec<Endpoint>, _>(&slice.endpoints))
+        .flatten()
         .flat_map(|endpoint| &endpoint.addresses)
         .filter_map(|address| one(address))
         .collect()

@@ -59,7 +59,7 @@ Look at the cluster:
 
 See whether all of it works, by the whole way of a user:
 
-  {kite} smoke --api-url {api}
+  KUBECONFIG={kubeconfig} {kite} smoke --api-url {api}
 
 {recording}
 ",
@@ -103,5 +103,15 @@ mod tests {
         let not = shown(None);
         assert!(not.contains("Terminals are not recorded"), "{not}");
         assert!(not.contains("kite demo --record"), "{not}");
+    }
+
+    #[test]
+    fn what_asks_the_cluster_says_which_cluster() {
+        let shown = shown(None);
+        let smoke = shown.lines().find(|line| line.contains(" smoke ")).unwrap();
+        assert!(
+            smoke.trim_start().starts_with("KUBECONFIG=kubeconfig "),
+            "{smoke}"
+        );
     }
 }

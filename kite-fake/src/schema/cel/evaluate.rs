@@ -9,10 +9,10 @@ use super::super::correlate;
 use super::super::error::{CauseReason, FieldError, quote};
 use super::super::model::{Kind, Schema};
 use super::super::path::Path;
+use super::super::rule::READABLE_METADATA;
+use super::super::rule::Rule;
 use super::super::validate::{Held, Validation};
-use super::Rule;
 use super::program::Part;
-use super::types::READABLE_METADATA;
 use super::value::{escape, node_to_cel, optional};
 
 /// Longer messages are not shown, in bytes.

@@ -43,7 +43,7 @@ pub(crate) enum Part {
 
 impl Part {
     /// Both of them.
-    pub(super) fn and(&mut self, other: Self) {
+    pub(in crate::schema) fn and(&mut self, other: Self) {
         match (&mut *self, other) {
             (Self::Only(some), Self::Only(others)) => some.extend(others),
             _ => *self = Self::All,

@@ -2,27 +2,12 @@
 //! compile, and what evaluating them may cost.
 
 use super::super::model::Schema;
-use super::Rule;
+use super::super::rule::{Reviewed, Rule};
 use super::check::{Variable, check, rule_variables};
 use super::cost;
 use super::program::{Program, STACK, bounded};
 use super::sizes::{MAX_REQUEST, least};
 use super::types::Type;
-
-/// A rule as its author should know it.
-#[derive(Debug)]
-pub(in super::super) struct Reviewed {
-    /// What is wrong with the rule.
-    pub(in super::super) rule: Result<(), String>,
-    /// What is wrong with the message expression.
-    pub(in super::super) message: Result<(), String>,
-    /// Highest cost of one evaluation.
-    pub(in super::super) cost: u64,
-    /// Highest cost of the message, if there is an expression for it.
-    pub(in super::super) message_cost: Option<u64>,
-    /// How often the rule can be evaluated in one request, if nothing bounds it.
-    pub(in super::super) most: u64,
-}
 
 /// Looks at a rule of a node with the given schema. Trees can be deep, so it is
 /// done on a stack that is large enough.

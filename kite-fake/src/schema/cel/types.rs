@@ -1,9 +1,9 @@
 //! Types of CEL expressions, as cel-go's checker has them.
 
 use std::fmt;
-use std::sync::{Arc, LazyLock};
 
 use super::super::model::{Kind, Schema};
+use super::super::rule::READABLE_METADATA;
 use super::value::escape;
 
 /// The type of an expression.
@@ -78,23 +78,6 @@ pub(super) fn member<'a>(schema: &'a Schema, name: &str) -> Option<&'a Schema> {
         .find(|(property, _)| escape(property) == name)
         .map(|(_, inner)| &**inner)
 }
-
-/// The part of `metadata` that rules can read.
-pub(in super::super) static READABLE_METADATA: LazyLock<Schema> = LazyLock::new(|| {
-    let text = || {
-        Arc::new(Schema {
-            kind: Kind::String,
-            ..Schema::default()
-        })
-    };
-    Schema {
-        kind: Kind::Object,
-        properties: ["name", "generateName"]
-            .map(|name| (name.to_owned(), text()))
-            .into(),
-        ..Schema::default()
-    }
-});
 
 impl fmt::Display for Type<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,9 +9,9 @@ use kube_cel::cel::objects::{Key, OptionalValue};
 use serde_json::Value as Json;
 
 use super::super::model::{Kind, Schema};
+use super::super::rule::READABLE_METADATA;
 use super::program::Program;
 use super::syntax::{RESERVED, is_keyword};
-use super::types::READABLE_METADATA;
 use kube_cel::cel::Value;
 
 /// Values nested deeper than this are cut off.

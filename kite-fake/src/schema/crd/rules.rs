@@ -11,6 +11,7 @@ use super::super::error::{CauseReason, FieldError};
 use super::super::field_path;
 use super::super::model::{Kind, ListType, Schema};
 use super::super::prune::prune;
+use super::super::rule::{READABLE_METADATA, Rule};
 use super::super::{embedded, lists};
 
 /// The highest cost of one rule.
@@ -24,10 +25,9 @@ const MOST_EXPENSIVE: usize = 4;
 pub(super) fn defaults(schema: &Value, at: &str, errors: &mut Vec<FieldError>) -> Option<Schema> {
     match Schema::for_custom_resource(schema) {
         Ok(mut parsed) => {
-            parsed.properties.insert(
-                "metadata".to_owned(),
-                Arc::new(cel::READABLE_METADATA.clone()),
-            );
+            parsed
+                .properties
+                .insert("metadata".to_owned(), Arc::new(READABLE_METADATA.clone()));
             each_default(&parsed, schema, at, errors);
             Some(parsed)
         }
@@ -193,7 +193,7 @@ impl Rules<'_> {
         }
     }
 
-    fn rule(&mut self, schema: &Schema, rule: &cel::Rule, raw: &Value, place: &Place, i: usize) {
+    fn rule(&mut self, schema: &Schema, rule: &Rule, raw: &Value, place: &Place, i: usize) {
         let at = format!("{}.x-kubernetes-validations[{i}]", place.at);
         let found = cel::review(rule, schema);
         let cost = found.cost.saturating_mul(place.times.unwrap_or(found.most));

@@ -23,6 +23,7 @@ use kite_core::{crd, labels, names};
 
 use super::{Installation, Manifest, Process, metadata};
 use crate::walls;
+use kite_core::versions::field;
 
 /// A rule about writes.
 struct Policy {
@@ -353,10 +354,10 @@ fn rendered(policy: Policy) -> ValidatingAdmissionPolicy {
 fn binding(name: &str) -> ValidatingAdmissionPolicyBinding {
     ValidatingAdmissionPolicyBinding {
         metadata: metadata::common(name, None),
-        spec: ValidatingAdmissionPolicyBindingSpec {
-            policy_name: name.to_owned(),
-            validation_actions: vec!["Deny".to_owned()],
+        spec: field(ValidatingAdmissionPolicyBindingSpec {
+            policy_name: field(name.to_owned()),
+            validation_actions: field(vec!["Deny".to_owned()]),
             ..ValidatingAdmissionPolicyBindingSpec::default()
-        },
+        }),
     }
 }

@@ -1,26 +1,24 @@
 //! `ValidatingAdmissionPolicy`: rules of the cluster's own over any write, in
 //! the same language as the rules of definitions.
 
-use std::borrow::Cow;
-use std::cell::OnceCell;
-use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
+#[cfg(feature = "cel")]
+mod expressions;
+#[cfg(not(feature = "cel"))]
+#[path = "no_expressions.rs"]
+mod expressions;
 
-use kube_cel::cel::Value as Cel;
-use parking_lot::Mutex;
-use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::Value;
 
 use super::registry::Resource;
 use super::{ApiServer, Call};
-use crate::auth::{Identity, Rights};
 use crate::rest::selector::LabelSelector;
-use crate::schema::{Program, authorizer, untyped};
 use crate::status::{Cause, Status};
-use crate::store::{GroupResource, Key, Store};
+use crate::store::{GroupResource, Key};
 
 const GROUP: &str = "admissionregistration.k8s.io";
-/// So many compiled expressions are kept.
-const MOST_PROGRAMS: usize = 1024;
 
 /// A write that policies are asked about.
 struct Write<'a> {
@@ -229,7 +227,10 @@ fn seen_as<'a>(
     if same || own_kind(call).is_some() {
         return Some(Cow::Borrowed(object));
     }
-    Some(Cow::Owned(super::rules::convert(matched, object.clone())))
+    Some(Cow::Owned(crate::server::rules::convert(
+        matched,
+        object.clone(),
+    )))
 }
 
 /// Group, version and kind of a subresource's body, where it is not the object.
@@ -339,173 +340,6 @@ impl Write<'_> {
                 && named(rule)
         })
     }
-
-    /// Evaluates a policy with one set of parameters.
-    fn evaluate(&self, store: &Store, spec: &Value, params: &Value) -> Vec<Verdict> {
-        let plain = |value: Option<&Value>| untyped(value.unwrap_or(&Value::Null));
-        let mut scope = Scope {
-            variables: vec![
-                ("object", plain(self.object)),
-                ("oldObject", plain(self.old)),
-                ("request", untyped(&self.request())),
-                ("params", untyped(params)),
-                ("namespaceObject", untyped(&self.namespace)),
-            ],
-            composed: BTreeMap::new(),
-            failed: BTreeMap::new(),
-            asks: (store, &self.call.identity),
-            authorizer: OnceCell::new(),
-        };
-        let list = |member: &str| spec[member].as_array().into_iter().flatten();
-        let mut problems = Vec::new();
-        for condition in list("matchConditions") {
-            match scope.run(&condition["expression"]) {
-                Ok(Cel::Bool(true)) => {}
-                Ok(_) => return Vec::new(),
-                Err(problem) => problems.push(problem),
-            }
-        }
-        // A condition that is false counts for more than one that fails.
-        match problems.as_slice() {
-            [] => {}
-            [problem] => return fails_closed(spec, problem.clone()),
-            many => return fails_closed(spec, format!("[{}]", many.join(", "))),
-        }
-        for variable in list("variables") {
-            let name = variable["name"].as_str().unwrap_or_default().to_owned();
-            match scope.run(&variable["expression"]) {
-                Ok(value) => {
-                    scope.composed.insert(name, value);
-                }
-                Err(problem) => {
-                    scope.failed.insert(name, problem);
-                }
-            }
-        }
-        let mut found = Vec::new();
-        for validation in list("validations") {
-            match scope.run(&validation["expression"]) {
-                Ok(Cel::Bool(true)) => {}
-                Ok(_) => found.push(Verdict {
-                    message: scope.message(validation),
-                    reason: validation["reason"].as_str().unwrap_or_default().to_owned(),
-                }),
-                Err(problem) => found.extend(fails_closed(spec, problem)),
-            }
-        }
-        found
-    }
-
-    /// The request as expressions see it (`AdmissionRequest`).
-    fn request(&self) -> Value {
-        let call = self.call;
-        let kind = |of: &Resource| match own_kind(call) {
-            Some((group, version, kind)) => {
-                json!({"group": group, "version": version, "kind": kind})
-            }
-            None => json!({"group": of.group, "version": of.version, "kind": of.kind}),
-        };
-        let plural = |of: &Resource| json!({"group": of.group, "version": of.version, "resource": of.plural});
-        let (matched, asked) = (&self.resource, &call.resource);
-        let extra: Map<String, Value> = call
-            .identity
-            .extra
-            .iter()
-            .map(|(name, values)| (name.clone(), json!(values)))
-            .collect();
-        let dry_run = call.query.get("dryRun") == Some("All");
-        json!({
-            "kind": kind(matched), "requestKind": kind(asked),
-            "resource": plural(matched), "requestResource": plural(asked),
-            "subResource": call.target.subresource, "requestSubResource": call.target.subresource,
-            "name": self.name(), "namespace": call.namespace(),
-            "operation": self.operation, "dryRun": dry_run,
-            "userInfo": {
-                "username": call.identity.name, "uid": call.identity.uid,
-                "groups": call.identity.groups, "extra": extra,
-            },
-        })
-    }
-}
-
-/// What the expressions of a policy can refer to.
-struct Scope<'a> {
-    variables: Vec<(&'static str, Cel)>,
-    /// The policy's own variables.
-    composed: BTreeMap<String, Cel>,
-    /// Those of them that could not be evaluated, and why.
-    failed: BTreeMap<String, String>,
-    /// Who asks, and where their rights are.
-    asks: (&'a Store, &'a Identity),
-    /// Those rights, which few expressions are about.
-    authorizer: OnceCell<Cel>,
-}
-
-impl Scope<'_> {
-    fn run(&self, expression: &Value) -> Result<Cel, String> {
-        let source = expression.as_str().unwrap_or_default();
-        let told = |why: &str| format!("expression '{}' resulted in error: {why}", source.trim());
-        let program = program(source);
-        let program = (*program)
-            .as_ref()
-            .map_err(|why| told(&format!("compilation failed: {why}")))?;
-        let mut variables = self.variables.clone();
-        let own: std::collections::HashMap<String, Cel> =
-            self.composed.clone().into_iter().collect();
-        variables.push(("variables", Cel::from(own)));
-        if program.uses("authorizer") {
-            let (store, identity) = self.asks;
-            let rights = || authorizer(Rights::of(store, identity));
-            let asked = self.authorizer.get_or_init(rights).clone();
-            variables.push(("authorizer", asked));
-        }
-        program.run(&variables).map_err(|why| {
-            let missing = why.strip_prefix("no such key: ");
-            match missing.and_then(|name| Some((name, self.failed.get(name)?))) {
-                Some((name, because)) => told(&format!(
-                    "composited variable \"{name}\" fails to evaluate: {because}"
-                )),
-                None => told(&why),
-            }
-        })
-    }
-
-    /// What a validation that does not hold says.
-    fn message(&self, validation: &Value) -> String {
-        const MOST: usize = 5 * 1024;
-        if validation["messageExpression"].is_string()
-            && let Ok(Cel::String(text)) = self.run(&validation["messageExpression"])
-        {
-            let text = text.trim();
-            if !text.is_empty() && text.len() <= MOST && !text.contains('\n') {
-                return text.to_owned();
-            }
-        }
-        let given = validation["message"].as_str().unwrap_or_default().trim();
-        if !given.is_empty() {
-            return given.to_owned();
-        }
-        let expression = validation["expression"].as_str().unwrap_or_default();
-        format!("failed expression: {}", expression.trim())
-    }
-}
-
-/// Expressions and what became of them.
-type Compiled = BTreeMap<String, Arc<Result<Program, String>>>;
-
-/// An expression, compiled once.
-fn program(source: &str) -> Arc<Result<Program, String>> {
-    static KNOWN: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
-    if let Some(program) = KNOWN.lock().get(source) {
-        return Arc::clone(program);
-    }
-    let program = Arc::new(Program::compile(source));
-    let mut known = KNOWN.lock();
-    if known.len() >= MOST_PROGRAMS {
-        known.clear();
-    }
-    known.insert(source.to_owned(), Arc::clone(&program));
-    program
 }
 
 /// Whether a label selector in its written form selects labels; an absent one

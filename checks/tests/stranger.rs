@@ -1,0 +1,36 @@
+//! What an operator that has nothing to do with Kite pulls in to be tested on the fake.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+
+/// The most crates that the example's test is built of, itself and its own included.
+const MOST: usize = 180;
+
+/// The packages that building `own_operator` takes, with `edges` of its dependencies.
+fn crates(edges: &str) -> BTreeSet<String> {
+    let mut cargo = kite_checks::cargo(&kite_checks::root());
+    cargo.args(["tree", "--offline", "--package", "own_operator"]);
+    cargo.args(["--prefix", "none", "--edges", edges]);
+    let said = kite_checks::output(&mut cargo).unwrap();
+    let package = |line: &str| line.split(" (").next().unwrap().to_owned();
+    said.lines().map(package).collect()
+}
+
+#[test]
+fn a_test_on_the_fake_is_built_of_few_crates() {
+    let (alone, tested) = (crates("normal,build"), crates("normal,build,dev"));
+    let more: Vec<_> = tested.difference(&alone).collect();
+    eprintln!("{} crates, {} with the test", alone.len(), tested.len());
+    assert!(
+        tested.len() <= MOST,
+        "{} crates; those for the test are {more:#?}",
+        tested.len()
+    );
+    let foreign = |name: &str| {
+        !["russh", "tokio-tungstenite", "kube-cel", "kite-core"]
+            .iter()
+            .any(|unwanted| name.starts_with(&format!("{unwanted} ")))
+    };
+    assert!(tested.iter().all(|name| foreign(name)), "{more:#?}");
+    assert!(more.iter().any(|name| name.starts_with("kite-fake ")));
+}
