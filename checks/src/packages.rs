@@ -23,6 +23,15 @@ pub const LIBRARIES: [&str; 9] = [
     "kite-api",
 ];
 
+/// Where a library crate lies in the repository: a family's is below its first one.
+pub fn folder(library: &str) -> &Path {
+    Path::new(match library {
+        "kite-conformance" => "kite-fake/conformance",
+        "kite-fake-kubevirt" => "kite-fake/kubevirt",
+        alone => alone,
+    })
+}
+
 /// Packages `names` and unpacks them below `directory`, each into a directory of its
 /// name and version. Only files that differ from those of an earlier run are written,
 /// and others removed, so that cargo builds again just what has changed. Gives the

@@ -4,12 +4,16 @@
 
 use std::fs;
 
-use kite_checks::{documents::Document, packages::LIBRARIES, root};
+use kite_checks::{
+    documents::Document,
+    packages::{LIBRARIES, folder},
+    root,
+};
 
 #[test]
 fn front_pages_have_an_example_a_map_and_the_features() {
     for library in LIBRARIES {
-        let file = root().join(library).join("src/lib.rs");
+        let file = root().join(folder(library)).join("src/lib.rs");
         let source = fs::read_to_string(file).unwrap();
         let lines = source.lines().filter_map(|line| line.strip_prefix("//!"));
         let page: Vec<_> = lines

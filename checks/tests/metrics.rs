@@ -5,7 +5,7 @@
 use std::{
     collections::BTreeSet,
     fs,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use kite_checks::{packages, root};
@@ -47,7 +47,9 @@ fn registered(text: &str, names: &mut BTreeSet<String>) {
 fn the_tables_have_every_metric_and_no_other() {
     let root = root();
     let mut names = BTreeSet::new();
-    let libraries = packages::LIBRARIES.iter().map(PathBuf::from);
+    let libraries = packages::LIBRARIES
+        .iter()
+        .map(|it| packages::folder(it).to_owned());
     let programs =
         ["kite-api", "kite-controller", "kite-gateway"].map(|it| Path::new("bins").join(it));
     for package in libraries.chain(programs) {

@@ -43,6 +43,7 @@
 //! | [`cidr`] | ranges of addresses such as `10.0.0.0/8` |
 //! | [`span`], [`time`] | spans such as `72h`, and times, as an API server admits them |
 //! | [`public_key`] | SSH public keys that can log in |
+//! | [`versions`] | fields that only some versions of Kubernetes have as optional |
 //! | [`watch_backoff`] | how long a watch that broke waits until it is begun again |
 //! | [`password`] | PHC password hashes: argon2id written, bcrypt read |
 //!

@@ -66,7 +66,11 @@
 //!
 //! # Feature flags
 //!
-//! None. `tokio` is used with `test-util`, by which time can be virtual.
+//! - `cel` (default): rules in CEL, of definitions and of admission policies. Without it
+//!   definitions that have rules are refused, and so is what policies are about.
+//!
+//! Which Kubernetes it is, a feature of `k8s-openapi` says, such as `latest`. `tokio` is
+//! used with `test-util`, by which time can be virtual.
 //!
 //! # What it does not do
 //!

@@ -33,6 +33,10 @@
 //! of a check that failed, and waits until they are gone; the report names what
 //! is left over, if anything. What the client has no right to do is skipped, and
 //! the report says so.
+//!
+//! # Feature flags
+//!
+//! None; which Kubernetes it is, a feature of `k8s-openapi` says.
 
 mod answer;
 mod checks;

@@ -52,6 +52,10 @@
 //! | [`cdi`] | disks that are filled from an image, another disk or nothing |
 //! | [`guest`] | what runs inside a VM: an SSH server with a small shell |
 //! | [`kinds`], [`stages`] | their kinds, and the stages at which rules hold them up or have them fail |
+//!
+//! # Feature flags
+//!
+//! None of its own; which Kubernetes it is, a feature of `k8s-openapi` says.
 
 pub mod cdi;
 mod definitions;

@@ -35,8 +35,8 @@ pub const READY: Column = (
 /// use kite_fake::actors::definitions::{AGE, Definition};
 ///
 /// const KETTLE: Kind = Kind::namespaced("example.com", "v1", "Kettle", "kettles");
-/// let kettles = Definition(&KETTLE, &["ktl"], &[AGE]);
-/// let cluster = FakeCluster::builder().crds([kettles.crd()]).build()?;
+/// const KETTLES: Definition = Definition(&KETTLE, &["ktl"], &[AGE]);
+/// let cluster = FakeCluster::builder().crds([KETTLES.crd()]).build()?;
 /// assert!(cluster.server().registry().get("example.com", "v1", "kettles").is_some());
 /// # Ok::<(), kite_fake::BuildError>(())
 /// ```

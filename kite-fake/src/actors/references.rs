@@ -55,7 +55,7 @@ mod tests {
         let mut references = References::default();
         let key = |kind, name| Key::new(kind, Some("a"), name);
         let (volume, source, claim) =
-            (key(&POD, "v"), key(&VOLUME_SNAPSHOT, "s"), key(&CLAIM, "c"));
+            (key(&VOLUME_SNAPSHOT, "v"), key(&POD, "s"), key(&CLAIM, "c"));
         references.set(&volume, vec![source.clone()]);
         references.set(&source, vec![claim.clone()]);
         assert_eq!(references.to(&claim), [source.clone(), volume.clone()]);
