@@ -2,11 +2,7 @@
 //! other.
 #![allow(clippy::unwrap_used)]
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::Path,
-};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use kite_checks::{packages, root};
 
