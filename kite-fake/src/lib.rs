@@ -42,7 +42,7 @@
 //!                 │  └─ discovery, openapi, table    how it is described
 //!             store: one revision counter, objects as text, a bounded event log
 //!                 ▲
-//!             actors, guest: the rest of a cluster, clients like any other
+//!             actors: the rest of a cluster, clients like any other
 //! ```
 //!
 //! | Module | What |

@@ -12,10 +12,6 @@
 //! - Who stands for others may be counted by another one like any session, but not before all
 //!   that it counted are gone. Once it names who counts it, it is another version, so that
 //!   nobody can add to it any more.
-//! - Two that saw different moments may have two sessions name each other, or more of them
-//!   in a circle. Each such write made another version of its session, so that nobody who
-//!   saw less can count with it. Whoever sees the circle takes the newest of it for one that
-//!   nobody counts, and so do all who see it.
 //!
 //! What is looked at has to be the copy as of one moment, as a watch of the whole kind gives
 //! it: who is not in it, and was named by somebody in it, is gone for good.
@@ -46,8 +42,6 @@ pub(super) struct Claims {
     counted: HashMap<ObjectKey, Arc<KiteConnection>>,
     /// Those that have counted some that are still there, or are to count some.
     busy: HashSet<ObjectKey>,
-    /// Of those that name each other in a circle, the newest.
-    newest_of_circles: HashSet<ObjectKey>,
 }
 
 impl Claims {
@@ -57,9 +51,7 @@ impl Claims {
             there,
             counted: HashMap::new(),
             busy: HashSet::new(),
-            newest_of_circles: HashSet::new(),
         };
-        claims.newest_of_circles = claims.newest_of_circles(all);
         for connection in all {
             for name in claims.still_there(connection) {
                 let counted = beside(connection, &name);
@@ -84,34 +76,8 @@ impl Claims {
         self.counted.get(&ObjectKey::of(connection))
     }
 
-    fn newest_of_circles(&self, all: &[Arc<KiteConnection>]) -> HashSet<ObjectKey> {
-        let mut seen = HashSet::new();
-        let mut newest = HashSet::new();
-        for first in all.iter().filter(|it| named_by(it).is_some()) {
-            let (mut way, mut next) = (Vec::new(), Some(first));
-            while let Some(one) = next.filter(|it| seen.insert(key(it))) {
-                way.push(one);
-                next = self.named(one);
-            }
-            // Where it came back to this way, what lies between is a circle.
-            let back = next.map(key);
-            let circle = way.iter().skip_while(|it| Some(key(it)) != back);
-            let ended = |it: &KiteConnection| it.spec.ended.as_ref().map(|it| it.at.0);
-            let last = circle.max_by_key(|it| (ended(it), it.name_any()));
-            newest.extend(last.map(|it| key(it)));
-        }
-        newest
-    }
-
     /// Who is to count it, and nobody else is. Who is gone counts nobody any more.
     pub(super) fn claimed_by(&self, connection: &KiteConnection) -> Option<&Arc<KiteConnection>> {
-        let by = self.named(connection)?;
-        let is_free = self.newest_of_circles.contains(&ObjectKey::of(connection));
-        (!is_free).then_some(by)
-    }
-
-    /// The one that `connection` names as the one that counts it, where that is there.
-    fn named(&self, connection: &KiteConnection) -> Option<&Arc<KiteConnection>> {
         let by = self.there.get(&beside(connection, named_by(connection)?))?;
         let is_of_vm = by.spec.vm.uid == connection.spec.vm.uid;
         (is_of_vm && by.metadata.name != connection.metadata.name).then_some(by)

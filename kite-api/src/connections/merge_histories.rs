@@ -216,29 +216,6 @@ async fn replicas_at_the_same_time_count_each_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_that_name_each_other_are_counted_once_as_well() {
-    for length in [2, 3, 4] {
-        let mut stage = Stage::new().await;
-        stage.end_many(USED + 4).await;
-        // Each replica saw who counts before it was claimed itself.
-        let all = stage.all().await;
-        for place in 0..length {
-            let (by, some) = (&all[(place + 1) % length], &all[place..=place]);
-            let claimed = claim_all(&stage.cluster, by, some).await.unwrap();
-            assert_eq!(claimed.len(), 1);
-        }
-        for place in 0..length {
-            let counting = (&all[(place + 1) % length], &all[place..=place]);
-            let noted = note(&stage.cluster, counting.0, counting.1, &[]).await;
-            assert_eq!(noted.unwrap(), None, "it is another by now");
-        }
-        stage.settle(stage.soon()).await;
-        assert_eq!(stage.all().await.len(), USED, "a circle of {length}");
-        assert_eq!(stage.told().await, 10);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn who_is_about_to_be_too_old_is_counted_by_the_newest() {
     let mut stage = Stage::new().await;
     stage.end_many(USED + 3).await;

@@ -56,11 +56,7 @@ pub(super) fn check_default(schema: &Schema, _: &Value, _: Option<&Value>) -> Ve
 }
 
 fn absent() -> FieldError {
-    FieldError::with(
-        CauseReason::Invalid,
-        Path::Root.to_string(),
-        ABSENT.to_owned(),
-    )
+    FieldError::with(CauseReason::Invalid, Path::Root.or_nil(), ABSENT.to_owned())
 }
 
 /// What is said of a rule when its schema is stored.

@@ -20,7 +20,7 @@ const NS: Option<&str> = Some("kvt2");
 
 fn recording() -> Option<Value> {
     let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/kubevirt-trace/vm-life.json");
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/kubevirt-trace/vm-life.json");
     let bytes = std::fs::read(path).ok()?;
     Some(serde_json::from_slice(&bytes).unwrap())
 }

@@ -58,7 +58,7 @@ impl World {
     /// With the definitions that `KubeVirt` and CDI bring themselves; they lie
     /// beside the checkout.
     pub async fn with_real_definitions(actors: Vec<Arc<dyn Actor>>) -> Option<Self> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/crds");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/crds");
         let mut builder = FakeCluster::builder();
         for name in [
             "datasources.cdi.kubevirt.io",

@@ -223,7 +223,9 @@ impl Rules<'_> {
                     detail,
                 ));
             }
-        } else if let Some(flag) = raw.get("optionalOldSelf").filter(|flag| flag.is_boolean()) {
+        } else if rule.program.is_ok()
+            && let Some(flag) = raw.get("optionalOldSelf").filter(|flag| flag.is_boolean())
+        {
             let detail = "may not be set if oldSelf is not used in rule";
             self.errors.push(FieldError::invalid(
                 format!("{at}.optionalOldSelf"),
