@@ -261,6 +261,52 @@ impl FakeCluster {
         }
     }
 
+    /// Waits until `holds`, which is asked again after each change of the cluster; false
+    /// if that did not happen within `limit`. For what a test's own controller does, of
+    /// which [`settled`](Self::settled) knows nothing.
+    ///
+    /// ```
+    /// # let runtime = tokio::runtime::Builder::new_current_thread()
+    /// #     .enable_time().start_paused(true).build()?;
+    /// # runtime.block_on(async {
+    /// use std::time::Duration;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kite_fake::FakeCluster;
+    /// use kube::Api;
+    /// use serde_json::json;
+    ///
+    /// let cluster = FakeCluster::builder().build()?;
+    /// let other = cluster.clone();
+    /// tokio::spawn(async move {
+    ///     tokio::time::sleep(Duration::from_secs(3600)).await;
+    ///     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}});
+    ///     other.create(map)
+    /// });
+    /// let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+    /// let is_there = async || maps.get_opt("late").await.is_ok_and(|map| map.is_some());
+    /// assert!(!cluster.until(Duration::from_secs(60), is_there).await);
+    /// assert!(cluster.until(Duration::from_secs(3600), is_there).await);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn until(&self, limit: Duration, holds: impl AsyncFn() -> bool) -> bool {
+        /// How often it is looked whether anything has changed.
+        const LOOK: Duration = Duration::from_millis(5);
+        let waiting = async {
+            loop {
+                let revision = self.server().store().revision();
+                if holds().await {
+                    return;
+                }
+                while self.server().store().revision() == revision {
+                    tokio::time::sleep(LOOK).await;
+                }
+            }
+        };
+        tokio::time::timeout(limit, waiting).await.is_ok()
+    }
+
     /// The actors that were started with the cluster.
     pub fn actors(&self) -> Option<&Actors> {
         self.inner.actors.get()

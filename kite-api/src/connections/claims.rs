@@ -6,6 +6,10 @@
 //! - A session that is to be counted names by an annotation who counts it, before it is. The
 //!   API server takes one write of a version of it, so that of several replicas one decides,
 //!   and all others keep to that for as long as who is named is there.
+//! - Who is to count others is written before any of them names it: that makes another
+//!   version of it. So of two replicas, of which one has it count and the other has it
+//!   counted, only one gets on, and no two sessions name each other, nor more of them in a
+//!   circle, in which each would wait for the next.
 //! - Who counts others names them in [`counted`] by the write that raises the count, and goes
 //!   on naming those that are still there. That is one write of a version as well: whoever
 //!   makes it has seen all that were counted before. Who is named there is only deleted.
@@ -28,6 +32,9 @@ use kube::ResourceExt as _;
 
 /// The annotation of a session that is to be counted: the name of the one that counts it.
 pub(super) const COUNTED_BY: &str = "hy3ons.github.io/counted-by";
+
+/// The annotation of a session that is about to count others: another text each time.
+pub(super) const ABOUT_TO_COUNT: &str = "hy3ons.github.io/about-to-count";
 
 /// The name of the one that is to count `connection`, whether that is there or not.
 pub(super) fn named_by(connection: &KiteConnection) -> Option<&str> {

@@ -15,9 +15,10 @@ use kite_core::{
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use super::{
-    claims::{COUNTED_BY, named_by},
+    claims::{ABOUT_TO_COUNT, COUNTED_BY, named_by},
     forget::{Deleted, PARALLEL, PATIENCE, delete},
     kept::Merge,
 };
@@ -43,6 +44,12 @@ pub(super) async fn merge(cluster: &KubeCluster, merge: Merge) -> Result<usize, 
     let mut next = Instant::now() + pause(&counted);
     let mut count = clear(cluster, &counted, &mut still).await?;
     let mut gone = gone.as_slice();
+    if !gone.is_empty() {
+        let Some(written) = announce(cluster, &into).await? else {
+            return Ok(count);
+        };
+        into = written;
+    }
     while !gone.is_empty() {
         // Those that are still there it goes on naming.
         let room = MOST_COUNTED.saturating_sub(still.len());
@@ -70,6 +77,17 @@ pub(super) async fn merge(cluster: &KubeCluster, merge: Merge) -> Result<usize, 
 /// How long so many take at least.
 fn pause(some: &[Arc<KiteConnection>]) -> Duration {
     EACH * u32::try_from(some.len()).unwrap_or(u32::MAX)
+}
+
+/// Makes another version of the one that is about to count others, for which nobody has it
+/// counted who has not seen that. `None` if it is another by now.
+async fn announce(
+    cluster: &KubeCluster,
+    into: &KiteConnection,
+) -> Result<Option<KiteConnection>, String> {
+    let mark = Uuid::new_v4().to_string();
+    let patch = json!({ "metadata": { "annotations": { ABOUT_TO_COUNT: mark } } });
+    edit(cluster, into, patch).await
 }
 
 /// Has `some` name `into` as the one that counts them. Gives those that do, as they are now;

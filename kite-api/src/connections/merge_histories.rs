@@ -215,6 +215,30 @@ async fn replicas_at_the_same_time_count_each_once() {
     assert_eq!(stage.all().await.len(), USED);
 }
 
+/// Each of them saw what was before any of them began.
+#[tokio::test(start_paused = true)]
+async fn no_sessions_come_to_wait_for_each_other() {
+    for length in [2, 3, 4] {
+        let mut stage = Stage::new().await;
+        stage.end_many(USED + 4).await;
+        let all = stage.all().await;
+        let plans = (0..length).map(|place| Merge {
+            into: Arc::clone(&all[(place + 1) % length]),
+            counted: Vec::new(),
+            still: Vec::new(),
+            gone: vec![Arc::clone(&all[place])],
+        });
+        let merging = plans.map(|it| merge(&stage.cluster, it));
+        for merged in futures::future::join_all(merging).await {
+            merged.unwrap();
+        }
+        assert_eq!(stage.told().await, 10);
+        stage.settle(stage.soon()).await;
+        assert_eq!(stage.all().await.len(), USED, "a circle of {length}");
+        assert_eq!(stage.told().await, 10);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_is_about_to_be_too_old_is_counted_by_the_newest() {
     let mut stage = Stage::new().await;

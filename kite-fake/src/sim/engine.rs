@@ -217,7 +217,7 @@ impl Engine {
 
     async fn look_after(&mut self, at: usize) {
         let name = self.participants[at].name.clone();
-        for answer in self.participants[at].requests.answered() {
+        for answer in self.participants[at].answered() {
             self.note(&format!("    {name}: {} → {}", answer.call, answer.result));
         }
         if self.participants[at].layer.is_down() && self.participants[at].is_alive() {

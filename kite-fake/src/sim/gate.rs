@@ -41,7 +41,10 @@ struct Waiting {
 /// What a request got.
 #[derive(Debug)]
 pub(super) struct Answered {
+    /// The object whose reconcile sent it, if one did.
+    pub(super) object: Option<String>,
     pub(super) call: Call,
+    pub(super) is_refused: bool,
     /// The status code, or what was wrong with the connection.
     pub(super) result: String,
 }
@@ -106,6 +109,10 @@ where
             return self.inner.oneshot(request).await;
         }
         let call = Call::of(&self.participant, &parts, &body);
+        let object = match &errand {
+            Errand::Reconcile(object) => Some(object.clone()),
+            Errand::Cache | Errand::Other => None,
+        };
         let (go, gone) = oneshot::channel();
         self.requests.0.lock().waiting.push(Waiting {
             errand,
@@ -118,15 +125,20 @@ where
         }
         let request = Request::from_parts(parts, Full::new(body));
         let answer = self.inner.oneshot(request).await;
-        let result = match &answer {
-            Ok(response) => response.status().as_u16().to_string(),
-            Err(error) => error.to_string(),
+        let (is_refused, result) = match &answer {
+            Ok(response) => {
+                let status = response.status();
+                let is_refused = status.is_client_error() || status.is_server_error();
+                (is_refused, status.as_u16().to_string())
+            }
+            Err(error) => (true, error.to_string()),
         };
-        self.requests
-            .0
-            .lock()
-            .answered
-            .push(Answered { call, result });
+        self.requests.0.lock().answered.push(Answered {
+            object,
+            call,
+            is_refused,
+            result,
+        });
         answer
     }
 }

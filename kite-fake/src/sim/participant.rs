@@ -13,7 +13,7 @@ use tower::Layer as _;
 use super::action::requeue_after;
 use super::controller::{Life, Name, Role};
 use super::due::{Due, Why, backoff};
-use super::gate::{ERRAND, Errand, Gate, Requests};
+use super::gate::{Answered, ERRAND, Errand, Gate, Requests};
 use crate::FakeCluster;
 use crate::fault::FaultLayer;
 
@@ -40,6 +40,8 @@ pub(super) struct Participant {
     pub(super) due: Due<Name>,
     flights: BTreeMap<Name, JoinHandle<Result<Action, String>>>,
     failures: BTreeMap<Name, (u32, String)>,
+    /// What the last request was, and got, that a reconcile of an object was refused.
+    refused: BTreeMap<String, String>,
 }
 
 impl Participant {
@@ -59,6 +61,7 @@ impl Participant {
             due: Due::default(),
             flights: BTreeMap::new(),
             failures: BTreeMap::new(),
+            refused: BTreeMap::new(),
         }
     }
 
@@ -87,6 +90,19 @@ impl Participant {
         self.requests = Requests::default();
         self.due = Due::default();
         self.failures.clear();
+        self.refused.clear();
+    }
+
+    /// Takes what requests got since this was asked last.
+    pub(super) fn answered(&mut self) -> Vec<Answered> {
+        let all = self.requests.answered();
+        for answer in all.iter().filter(|answer| answer.is_refused) {
+            if let Some(object) = &answer.object {
+                let told = format!("{} → {}", answer.call, answer.result);
+                self.refused.insert(object.clone(), told);
+            }
+        }
+        all
     }
 
     /// The watches that have something to tell.
@@ -160,6 +176,7 @@ impl Participant {
         match landing {
             Landing::Done(after) => {
                 self.failures.remove(name);
+                self.refused.remove(&name.to_string());
                 // A wish too far off to be expressed is none.
                 let at = after.and_then(|after| now.checked_add(after));
                 if let Some(at) = at {
@@ -207,7 +224,10 @@ impl Participant {
             .iter()
             .map(|(name, entry)| match (self.failures.get(name), entry.why) {
                 (Some((count, error)), _) => {
-                    format!("{me}: {name} failed {count} times in a row, last: {error}")
+                    let refused = self.refused.get(&name.to_string());
+                    let refused = refused.map(|it| format!(" (last refused request: {it})"));
+                    let refused = refused.unwrap_or_default();
+                    format!("{me}: {name} failed {count} times in a row, last: {error}{refused}")
                 }
                 (None, Why::Requeue) => format!("{me}: {name} asked to be called again"),
                 (None, _) => format!("{me}: {name} is due"),

@@ -121,7 +121,8 @@ impl<'a> Sweep<'a> {
         self
     }
 
-    /// Runs all of it.
+    /// Runs all of it. Where a run without faults has a finding, no fault is tried: it
+    /// would come to what is wrong already.
     pub fn run(&self) -> Summary {
         let begun = Instant::now();
         let seeds = self.seeds.iter();
@@ -165,6 +166,12 @@ impl<'a> Sweep<'a> {
                     .collect()
             }
         };
+        if !summary.is_clean() {
+            // Whatever else is tried, it comes to what was wrong already.
+            summary.is_cut_short = true;
+            summary.elapsed = begun.elapsed();
+            return summary;
+        }
         let next = AtomicUsize::new(0);
         let results: Mutex<Vec<(usize, Outcome)>> = Mutex::default();
         let work = || {
@@ -290,6 +297,7 @@ struct Outcome {
 
 /// What came of a sweep. Its text is the report.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Summary {
     /// How many runs there were.
     pub runs: usize,
@@ -307,6 +315,8 @@ pub struct Summary {
     pub faults: BTreeMap<Fault, (usize, usize)>,
     /// The runs in which something was wrong.
     pub findings: Vec<Finding>,
+    /// Whether no fault was tried, since a run without faults has a finding.
+    pub is_cut_short: bool,
     /// How long it took, in real time.
     pub elapsed: Duration,
 }
@@ -359,6 +369,12 @@ impl fmt::Display for Summary {
             self.findings.len(),
             self.elapsed.as_secs_f64()
         )?;
+        if self.is_cut_short {
+            writeln!(
+                f,
+                "  something is wrong without faults already: mend that first, no fault was tried"
+            )?;
+        }
         for (fault, (injected, wrong)) in &self.faults {
             writeln!(f, "  {fault}: {wrong} of {injected}")?;
         }

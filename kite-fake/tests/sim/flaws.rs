@@ -1,10 +1,16 @@
 //! The sweep finds what is wrong with an operator, and nothing in one that is
 //! right.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use kite_fake::fault::{Fault, Plan};
-use kite_fake::sim::{Rule, Summary, World};
+use kite_fake::sim::{Controller, Rule, Simulation, Summary, World};
 use kite_fake::store::Change;
+use kube::api::{Patch, PatchParams};
+use kube::runtime::controller::Action;
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::json;
 
 use crate::operator::{Flaw, controller, life, short_life, simulation, site, stage};
 
@@ -190,4 +196,38 @@ fn an_error_that_is_ignored_leaves_the_world_as_it_was() {
         Rule::State,
         "ConfigMap default/config-a differs in data.text",
     );
+}
+
+#[test]
+fn what_is_wrong_without_faults_is_told_at_once_and_at_which_request() {
+    async fn reconcile(map: Arc<ConfigMap>, client: Client) -> Result<Action, kube::Error> {
+        let maps: Api<ConfigMap> = Api::namespaced(client, "default");
+        let params = PatchParams::apply("labels");
+        let wrong = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": map.name_any(), "labels": {"of": "no label value"}},
+        });
+        let patch = Patch::Apply(wrong);
+        maps.patch(&map.name_any(), &params, &patch).await?;
+        Ok(Action::await_change())
+    }
+    let simulation = Simulation::builder()
+        .controller(Controller::new("labels", |client: Client| {
+            move |map| reconcile(map, client.clone())
+        }))
+        .scenario(async |world: World| {
+            let mut map = ConfigMap::default();
+            map.metadata.name = Some("a".to_owned());
+            map.metadata.namespace = Some("default".to_owned());
+            world.create(&map).await?;
+            world.settle().await
+        })
+        .build();
+    let summary = simulation.sweep().run();
+    assert_eq!(summary.runs, 1, "{summary}");
+    assert!(summary.is_cut_short, "{summary}");
+    let told = summary.to_string();
+    assert!(told.contains("mend that first"), "{told}");
+    let refused = "last refused request: patch configmaps default/a → 422";
+    assert_found(&summary, Rule::Settles, refused);
 }
