@@ -5,21 +5,21 @@
 //!
 //! ```
 //! use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
-//! use kite_core::versions::{field, read};
+//! use kite_core::versions::{as_option, wrap};
 //!
 //! let mut slice = EndpointSlice::default();
-//! slice.endpoints = field(vec![Endpoint::default()]);
-//! let endpoints = read::<Vec<Endpoint>, _>(&slice.endpoints);
+//! slice.endpoints = wrap(vec![Endpoint::default()]);
+//! let endpoints = as_option::<Vec<Endpoint>, _>(&slice.endpoints);
 //! assert_eq!(endpoints.map(Vec::len), Some(1));
 //! ```
 
-/// What such a field is given.
-pub fn field<T, F: From<T>>(value: T) -> F {
+/// What such a field is given: `value`, in `Some` where the field is optional.
+pub fn wrap<T, F: From<T>>(value: T) -> F {
     F::from(value)
 }
 
-/// What such a field has, if anything.
-pub fn read<'a, T: 'a, F>(field: &'a F) -> Option<&'a T>
+/// What such a field has, if anything; `Some` wherever it is not optional.
+pub fn as_option<'a, T: 'a, F>(field: &'a F) -> Option<&'a T>
 where
     Option<&'a T>: From<&'a F>,
 {

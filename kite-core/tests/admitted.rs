@@ -6,6 +6,7 @@
 use std::sync::LazyLock;
 
 use kite_core::crd;
+use kite_fake::FakeCluster;
 use kite_fake::schema::{Schema, apply_defaults, validate};
 use kube::CustomResourceExt;
 use proptest::prelude::*;
@@ -321,6 +322,18 @@ fn judge(kind: &Kind, path: &[String], value: &Value) -> bool {
         panic!("{name} {place}: {value} is admitted and cannot be read: {why}");
     }
     true
+}
+
+#[test]
+fn the_definitions_are_taken() {
+    let cluster = FakeCluster::builder().build().unwrap();
+    let all = crd::all();
+    assert!(all.len() >= 4, "{}", all.len());
+    for definition in all {
+        let name = definition.metadata.name.clone();
+        let taken = cluster.create(serde_json::to_value(definition).unwrap());
+        assert!(taken.is_ok(), "{name:?}: {taken:?}");
+    }
 }
 
 #[test]

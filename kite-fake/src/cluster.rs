@@ -147,10 +147,10 @@ impl FakeCluster {
         let config = serde_json::json!({
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "kite", "cluster": {"server": url}}],
+            "clusters": [{"name": "kite-fake", "cluster": {"server": url}}],
             "users": [{"name": "admin", "user": {"token": self.admin_token()}}],
-            "contexts": [{"name": "kite", "context": {"cluster": "kite", "user": "admin"}}],
-            "current-context": "kite",
+            "contexts": [{"name": "kite-fake", "context": {"cluster": "kite-fake", "user": "admin"}}],
+            "current-context": "kite-fake",
         });
         serde_saphyr::to_string(&config).unwrap_or_else(|_| config.to_string())
     }

@@ -4,7 +4,7 @@
 use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject};
 
 use crate::User;
-use kite_core::versions::field;
+use kite_core::versions::wrap;
 
 /// The API group of roles and bindings.
 pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
@@ -25,7 +25,7 @@ pub fn binding(user: &User<'_>, grant: &Grant) -> RoleBinding {
     RoleBinding {
         metadata: user.metadata(grant.role.clone(), Some(user.namespace())),
         role_ref: RoleRef {
-            api_group: field(RBAC.to_owned()),
+            api_group: wrap(RBAC.to_owned()),
             kind: "ClusterRole".to_owned(),
             name: grant.role.clone(),
         },

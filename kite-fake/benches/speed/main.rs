@@ -24,9 +24,8 @@ mod watches;
 
 use std::alloc::System;
 
-use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
-
 use figures::Table;
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

@@ -1,12 +1,12 @@
 //! Tells that `KubeVirt` and CDI are installed.
 
 use async_trait::async_trait;
-use serde_json::{Value, json};
-
-use crate::kinds::{CDI_CR, KUBEVIRT_CR};
 use kite_fake::actors::kind::Key;
 use kite_fake::actors::objects::{Objects, ignore_missing, is_deleting};
 use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
+use serde_json::{Value, json};
+
+use crate::kinds::{CDI_CR, KUBEVIRT_CR};
 
 /// The versions whose behaviour the other actors play.
 const KUBEVIRT_VERSION: &str = "v1.9.0";

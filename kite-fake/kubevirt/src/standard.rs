@@ -10,13 +10,14 @@ use crate::cdi::{CdiAdmission, DataImportCrons, DataSources, DataVolumes, Storag
 use crate::kubevirt::{
     Clones, Guests, HotplugVolumes, Instances, KubeVirtAdmission, LauncherEvictions,
     MigrationAdmission, MigrationAgent, MigrationTriggers, Migrations, NoGuests, NodeAgent,
-    Restores, SUBRESOURCES, SnapshotAdmission, SnapshotContents, Snapshots, SshGuests,
+    Restores, SUBRESOURCES, SnapshotAdmission, SnapshotContents, Snapshots, SshGuests, VirtHandler,
     VirtualMachines, VmSubresources,
 };
 use crate::operators::Operators;
 
-/// [`control_plane`], CDI, KubeVirt, and what else is beside them in a cluster. With `guests` each running VM is a
-/// real SSH server on a loopback port; without, nothing runs in it.
+/// [`control_plane`], CDI, `KubeVirt`, and what else is beside them in a cluster. With
+/// `guests` each running VM is a real SSH server on a loopback port; without, nothing runs
+/// in it.
 pub fn everything(guests: bool) -> Vec<Arc<dyn Actor>> {
     everything_with(guests, machines(guests))
 }
@@ -45,6 +46,7 @@ fn everything_with(guests: bool, machines: Arc<dyn Guests>) -> Vec<Arc<dyn Actor
         Arc::new(Certificates),
         Arc::new(Gateways::default()),
         Arc::new(Operators),
+        Arc::new(VirtHandler),
         Arc::new(VirtualMachines::default()),
         Arc::new(instances),
         Arc::new(HotplugVolumes::default()),

@@ -81,7 +81,7 @@ impl<'a> Objects<'a> {
     }
 
     /// Something was done to the object beside these functions.
-    pub fn doubt(self, key: &Key) {
+    pub(in crate::actors) fn doubt(self, key: &Key) {
         self.mirror(&key.kind, |mirror| mirror.doubt(key));
     }
 

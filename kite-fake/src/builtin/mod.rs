@@ -12,7 +12,7 @@
 //! | the rest | yes | types and metadata only |
 //!
 //! On purpose unlike a real server: `EndpointSlice`s may hold loopback addresses,
-//! for guests in one process live there.
+//! for what runs in a cluster in one process listens there.
 
 pub(crate) mod access;
 mod check;

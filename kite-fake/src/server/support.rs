@@ -85,7 +85,7 @@ pub const SUPPORT: &[Row] = &[
     row(
         "loopback addresses in EndpointSlices",
         Support::Differs,
-        "accepted: the guests of the demo live there",
+        "accepted: what the actors of a cluster in one process run listens there",
     ),
     row(
         "growing a claim whose class is not there",
@@ -106,6 +106,11 @@ pub const SUPPORT: &[Row] = &[
         "protobuf answers",
         Support::Differs,
         "requests in protobuf are read, answers are JSON, YAML or tables",
+    ),
+    row(
+        "rules in CEL, where the crate is built without its feature `cel`",
+        Support::Differs,
+        "definitions that have some are refused, and so is every write that a policy is about",
     ),
 ];
 

@@ -39,7 +39,7 @@ pub trait Surroundings: fmt::Debug {
     fn objects(&self, group: &str, plural: &str, namespace: &str) -> Vec<Value>;
 
     /// Whether who writes may do `verb` on a resource in `namespace`; a
-    /// subresource follows on a slash, as in `datavolumes/source`.
+    /// subresource follows on a slash, as in `pods/log`.
     fn may(&self, verb: &str, group: &str, resource: &str, namespace: &str, name: &str) -> bool;
 }
 

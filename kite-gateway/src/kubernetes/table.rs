@@ -8,7 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use kite_core::crd::{KiteUser, KiteVirtualMachine, PowerState, SshLogin, VmPhase, vm_condition};
-use kite_core::versions::read;
+use kite_core::versions::as_option;
 use kite_core::{labels, names};
 use kube::ResourceExt;
 use kube::runtime::watcher::Event;
@@ -302,7 +302,7 @@ fn addresses(slice: &EndpointSlice) -> Vec<SocketAddr> {
     let Some(port) = port else {
         return Vec::new();
     };
-    read::<Vec<Endpoint>, _>(&slice.endpoints)
+    as_option::<Vec<Endpoint>, _>(&slice.endpoints)
         .into_iter()
         .flatten()
         .filter(|endpoint| {

@@ -7,7 +7,7 @@ use k8s_openapi::api::{
 
 use super::{Installation, Manifest, Process, Right, Scope, metadata};
 use crate::grant::{RBAC, account};
-use kite_core::versions::field;
+use kite_core::versions::wrap;
 
 /// Name of the Role, and of its binding, that allows to clone golden images.
 const CLONE_ROLE: &str = "kite-clone-images";
@@ -111,7 +111,7 @@ fn rule(right: &Right) -> PolicyRule {
 
 fn role_ref(kind: &str, name: &str) -> RoleRef {
     RoleRef {
-        api_group: field(RBAC.to_owned()),
+        api_group: wrap(RBAC.to_owned()),
         kind: kind.to_owned(),
         name: name.to_owned(),
     }

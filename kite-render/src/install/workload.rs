@@ -29,7 +29,7 @@ use super::{
     monitoring::ADMIN,
     process::API_PAUSE,
 };
-use kite_core::versions::field;
+use kite_core::versions::wrap;
 
 /// The user and group as which processes run: nobody that a node knows.
 const NOBODY: i64 = 65532;
@@ -130,7 +130,7 @@ pub(super) fn manifests(installation: &Installation, process: Process) -> Vec<Ma
 fn deployment(installation: &Installation, process: Process) -> Deployment {
     Deployment {
         metadata: metadata::of(process, Some(&installation.namespace)),
-        spec: field(DeploymentSpec {
+        spec: wrap(DeploymentSpec {
             replicas: Some(i32::from(installation.replicas.of(process))),
             selector: metadata::selects(process),
             // A new pod is there before an old one goes.
@@ -155,7 +155,7 @@ fn stateful_set(
 ) -> StatefulSet {
     StatefulSet {
         metadata: metadata::of(process, Some(&installation.namespace)),
-        spec: field(StatefulSetSpec {
+        spec: wrap(StatefulSetSpec {
             replicas: Some(i32::from(installation.replicas.of(process))),
             selector: metadata::selects(process),
             service_name: Some(process.name().to_owned()),

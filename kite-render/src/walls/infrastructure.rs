@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 };
 
 use super::Walls;
-use kite_core::versions::read;
+use kite_core::versions::as_option;
 
 /// A range of addresses in CIDR notation.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ pub fn addresses<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> BTreeSet<Stri
 pub fn endpoints<'a>(slices: impl IntoIterator<Item = &'a EndpointSlice>) -> BTreeSet<String> {
     slices
         .into_iter()
-        .filter_map(|slice| read::<Vec<Endpoint>, _>(&slice.endpoints))
+        .filter_map(|slice| as_option::<Vec<Endpoint>, _>(&slice.endpoints))
         .flatten()
         .flat_map(|endpoint| &endpoint.addresses)
         .filter_map(|address| one(address))

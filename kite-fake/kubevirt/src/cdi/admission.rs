@@ -1,11 +1,11 @@
 //! What CDI's webhook demands of `DataVolume`s.
 
+use kite_fake::server::{Review, Webhook};
+use kite_fake::status::Cause;
 use serde_json::Value;
 
 use super::schedule::Schedule;
 use super::source::Source;
-use kite_fake::server::{Review, Webhook};
-use kite_fake::status::Cause;
 
 /// Refuses a `DataVolume` that is ambiguous, and any change of its spec: a disk
 /// grows through its claim. A clone of what is in another namespace needs the

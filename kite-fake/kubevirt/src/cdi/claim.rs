@@ -1,13 +1,13 @@
 //! The claim of a `DataVolume`.
 
+use kite_fake::actors::ActorError;
+use kite_fake::actors::kind::STORAGE_CLASS;
+use kite_fake::actors::objects::{Objects, controller_reference, uid};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::status::Family;
 use crate::kinds::DATA_VOLUME;
-use kite_fake::actors::ActorError;
-use kite_fake::actors::kind::STORAGE_CLASS;
-use kite_fake::actors::objects::{Objects, controller_reference, uid};
 
 /// What a file system takes of its volume, by CDI's default.
 const OVERHEAD: f64 = 0.055;

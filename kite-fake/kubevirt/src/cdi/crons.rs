@@ -4,6 +4,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use kite_fake::actors::References;
+use kite_fake::actors::kind::{CLAIM, Key, VOLUME_SNAPSHOT};
+use kite_fake::actors::objects::{Deletion, Objects, ignore_missing, is_deleting, text, uid};
+use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -12,10 +16,6 @@ use sha2::{Digest as _, Sha256};
 use super::schedule::Schedule;
 use crate::kinds::{DATA_IMPORT_CRON, DATA_SOURCE, DATA_VOLUME, STORAGE_PROFILE};
 use crate::snapshot_class::class_for;
-use kite_fake::actors::References;
-use kite_fake::actors::kind::{CLAIM, Key, VOLUME_SNAPSHOT};
-use kite_fake::actors::objects::{Deletion, Objects, ignore_missing, is_deleting, text, uid};
-use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 
 /// On a cron: the digest of the image that its source has now.
 const DESIRED: &str = "cdi.kubevirt.io/storage.import.sourceDesiredDigest";

@@ -1,15 +1,15 @@
 //! Tells whether a `DataSource` can be used.
 
 use async_trait::async_trait;
+use kite_fake::actors::References;
+use kite_fake::actors::kind::{CLAIM, Key, Kind, VOLUME_SNAPSHOT};
+use kite_fake::actors::objects::{Objects, ignore_missing};
+use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 use parking_lot::Mutex;
 use serde_json::json;
 
 use super::source::{Readiness, Source, claim_readiness, snapshot_readiness};
 use crate::kinds::{DATA_SOURCE, DATA_VOLUME};
-use kite_fake::actors::References;
-use kite_fake::actors::kind::{CLAIM, Key, Kind, VOLUME_SNAPSHOT};
-use kite_fake::actors::objects::{Objects, ignore_missing};
-use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 
 /// What is read as watches have shown it.
 const SEEN: &[Kind] = &[DATA_SOURCE, CLAIM, DATA_VOLUME, VOLUME_SNAPSHOT];

@@ -1,10 +1,18 @@
 //! Fills `DataVolume`s.
 
-use crate::stages;
-use kite_fake::actors::objects::Found;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use kite_fake::actors::Gate;
+use kite_fake::actors::References;
+use kite_fake::actors::events;
+use kite_fake::actors::kind::{CLAIM, Key, Kind, VOLUME_SNAPSHOT};
+use kite_fake::actors::objects::Found;
+use kite_fake::actors::objects::{
+    Objects, controller_reference, ignore_missing, is_controlled_by, is_deleting, text, uid,
+};
+use kite_fake::actors::storage::{SELECTED_NODE, bind, claim_size, is_bound, is_late_bound};
+use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -14,15 +22,7 @@ use super::source::{Readiness, Source, resolve};
 use super::status::{Family, Standing, status, steps_done};
 use crate::kinds::{DATA_SOURCE, DATA_VOLUME, STORAGE_PROFILE};
 use crate::kubevirt::find;
-use kite_fake::actors::Gate;
-use kite_fake::actors::References;
-use kite_fake::actors::events;
-use kite_fake::actors::kind::{CLAIM, Key, Kind, VOLUME_SNAPSHOT};
-use kite_fake::actors::objects::{
-    Objects, controller_reference, ignore_missing, is_controlled_by, is_deleting, text, uid,
-};
-use kite_fake::actors::storage::{SELECTED_NODE, bind, claim_size, is_bound, is_late_bound};
-use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
+use crate::stages;
 
 /// On a `DataVolume`: the claim that is filled by somebody else.
 const PRE_POPULATED: &str = "cdi.kubevirt.io/storage.prePopulated";

@@ -1,16 +1,16 @@
 //! Tells what storage can do.
 
 use async_trait::async_trait;
-use kite_fake::actors::objects::Found;
-use kube::api::DynamicObject;
-use serde_json::{Value, json};
-
-use crate::kinds::STORAGE_PROFILE;
 use kite_fake::actors::kind::{Key, STORAGE_CLASS, VOLUME_SNAPSHOT_CLASS};
+use kite_fake::actors::objects::Found;
 use kite_fake::actors::objects::{
     Deletion, Objects, controller_reference, ignore_missing, is_deleting, text,
 };
 use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+
+use crate::kinds::STORAGE_PROFILE;
 
 /// Plays CDI's controller of `StorageProfile`s: each storage class has one, whose
 /// status joins what its spec wants with what is known of the storage.

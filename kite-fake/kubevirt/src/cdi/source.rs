@@ -1,14 +1,14 @@
 //! Where a `DataVolume`'s contents come from.
 
+use kite_fake::actors::ActorError;
+use kite_fake::actors::kind::{CLAIM, Key, VOLUME_SNAPSHOT};
+use kite_fake::actors::objects::{Objects, text};
+use kite_fake::actors::storage::claim_size;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
 use super::status::Family;
 use crate::kinds::{DATA_SOURCE, DATA_VOLUME};
-use kite_fake::actors::ActorError;
-use kite_fake::actors::kind::{CLAIM, Key, VOLUME_SNAPSHOT};
-use kite_fake::actors::objects::{Objects, text};
-use kite_fake::actors::storage::claim_size;
 
 /// A source as the spec names it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! The status of a `DataVolume`, as a function of where it stands.
 
-use serde_json::{Value, json};
-
 use kite_fake::actors::Failure;
+use serde_json::{Value, json};
 
 /// Which names the phases have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

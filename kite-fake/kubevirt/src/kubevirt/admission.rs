@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use kite_fake::server::{Review, Webhook};
 use kite_fake::status::Cause;
+use serde_json::Value;
 
 /// Bytes of user data that may stand in a VM itself.
 const LONGEST_USER_DATA: usize = 2048;

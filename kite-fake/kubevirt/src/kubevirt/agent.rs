@@ -1,11 +1,19 @@
 //! The agent on the node, which runs guests.
 
-use crate::stages;
-use kite_fake::actors::objects::Found;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use kite_fake::actors::Gate;
+use kite_fake::actors::HOST_PORTS;
+use kite_fake::actors::References;
+use kite_fake::actors::events;
+use kite_fake::actors::kind::{CLAIM, Key, Kind, POD, SECRET};
+use kite_fake::actors::objects::Found;
+use kite_fake::actors::objects::{
+    Objects, ignore_missing, is_controlled_by, is_deleting, text, uid,
+};
+use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -16,15 +24,7 @@ use super::guests::{Address, Guests, Machine};
 use super::instances::is_over;
 use super::{launcher, live_update, migratable, volumes};
 use crate::kinds::INSTANCE;
-use kite_fake::actors::Gate;
-use kite_fake::actors::HOST_PORTS;
-use kite_fake::actors::References;
-use kite_fake::actors::events;
-use kite_fake::actors::kind::{CLAIM, Key, Kind, POD, SECRET};
-use kite_fake::actors::objects::{
-    Objects, ignore_missing, is_controlled_by, is_deleting, text, uid,
-};
-use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
+use crate::stages;
 
 /// What is read as watches have shown it.
 const SEEN: &[Kind] = &[INSTANCE, SECRET];

@@ -1,10 +1,9 @@
 //! The cloud-init user data of an instance.
 
-use serde_json::Value;
-
 use kite_fake::actors::ActorError;
 use kite_fake::actors::kind::SECRET;
 use kite_fake::actors::objects::Objects;
+use serde_json::Value;
 
 /// What an instance says of its user data.
 pub(super) enum UserData {

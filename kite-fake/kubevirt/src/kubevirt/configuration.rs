@@ -1,11 +1,11 @@
 //! How `KubeVirt` is configured: by the object of that kind, as far as the actors
 //! go by it. Where it says nothing, and where there is none, it has its defaults.
 
+use kite_fake::actors::objects::Objects;
+use kite_fake::actors::{ActorError, Context};
 use serde_json::Value;
 
 use crate::kinds::KUBEVIRT_CR;
-use kite_fake::actors::objects::Objects;
-use kite_fake::actors::{ActorError, Context};
 
 /// How many virtual processors share one, by default.
 const ALLOCATION_RATIO: u64 = 10;

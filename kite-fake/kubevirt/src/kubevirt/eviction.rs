@@ -1,10 +1,10 @@
 //! What `KubeVirt`'s webhook says to who evicts a launcher, as `kubectl drain` does.
 
+use kite_fake::server::{Marked, Refused, Review, Webhook};
 use serde_json::{Value, json};
 
 use super::conditions::find;
 use super::instances::is_over;
-use kite_fake::server::{Marked, Refused, Review, Webhook};
 
 /// The condition of an instance that is to leave its node.
 const REQUESTED: &str = "EvictionRequested";

@@ -1,8 +1,15 @@
 //! Disks that are plugged into running instances.
 
-use crate::stages;
 use async_trait::async_trait;
+use kite_fake::actors::Gate;
+use kite_fake::actors::References;
+use kite_fake::actors::kind::{CLAIM, Key, Kind, POD};
 use kite_fake::actors::objects::Found;
+use kite_fake::actors::objects::{
+    Deletion, Objects, controller_reference, ignore_missing, is_controlled_by, is_deleting, suffix,
+    text, uid,
+};
+use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -12,14 +19,7 @@ use super::volumes::{self, Volume};
 use super::{launcher, volumes::is_hotplug};
 use crate::kinds::{DATA_VOLUME, INSTANCE};
 use crate::kubevirt::conditions::find;
-use kite_fake::actors::Gate;
-use kite_fake::actors::References;
-use kite_fake::actors::kind::{CLAIM, Key, Kind, POD};
-use kite_fake::actors::objects::{
-    Deletion, Objects, controller_reference, ignore_missing, is_controlled_by, is_deleting, suffix,
-    text, uid,
-};
-use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
+use crate::stages;
 
 /// On an instance: names of volumes that were plugged into it alone, as a list
 /// in JSON.

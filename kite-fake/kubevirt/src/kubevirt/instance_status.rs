@@ -1,13 +1,13 @@
 //! The status of an instance, as far as the controller writes it: up to the
 //! moment when the agent on the node takes over.
 
+use kite_fake::actors::objects::Found;
+use kite_fake::actors::objects::{text, uid};
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
 use super::conditions::{Times, condition, find};
 use super::volumes::Volume;
-use kite_fake::actors::objects::Found;
-use kite_fake::actors::objects::{text, uid};
 
 /// What the status depends on.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,15 @@
 //! Gives instances their launcher Pods.
 
 use async_trait::async_trait;
+use kite_fake::actors::References;
+use kite_fake::actors::events;
+use kite_fake::actors::kind::{CLAIM, Key, Kind, POD};
 use kite_fake::actors::objects::Found;
+use kite_fake::actors::objects::{
+    Deletion, Objects, ignore_missing, is_controlled_by, is_deleting, text, uid,
+};
+use kite_fake::actors::storage::SELECTED_NODE;
+use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -11,14 +19,6 @@ use super::instance_status::{Seen, may_launch, phase, status};
 use super::volumes::{Storage, Volume};
 use super::{FINALIZER, launcher, volumes};
 use crate::kinds::{DATA_VOLUME, INSTANCE};
-use kite_fake::actors::References;
-use kite_fake::actors::events;
-use kite_fake::actors::kind::{CLAIM, Key, Kind, POD};
-use kite_fake::actors::objects::{
-    Deletion, Objects, ignore_missing, is_controlled_by, is_deleting, text, uid,
-};
-use kite_fake::actors::storage::SELECTED_NODE;
-use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 
 /// On instances and their launchers: the node they are on.
 pub(super) const NODE_LABEL: &str = "kubevirt.io/nodeName";

@@ -1,14 +1,14 @@
 //! Instance types and preferences: where a VM's processors and memory come from.
 
+use kite_fake::actors::kind::{CONTROLLER_REVISION, Kind};
+use kite_fake::actors::objects::{Objects, controller_reference, uid};
+use kite_fake::actors::{ActorError, Context};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use crate::kinds::{
     CLUSTER_INSTANCETYPE, CLUSTER_PREFERENCE, INSTANCETYPE, PREFERENCE, VIRTUAL_MACHINE,
 };
-use kite_fake::actors::kind::{CONTROLLER_REVISION, Kind};
-use kite_fake::actors::objects::{Objects, controller_reference, uid};
-use kite_fake::actors::{ActorError, Context};
 
 /// What the instance type and the preference of a VM come to.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,6 +3,8 @@
 use std::borrow::Borrow;
 
 use kite_core::quantity::Bytes;
+use kite_fake::actors::HOST_PORTS;
+use kite_fake::actors::objects::{controller_reference, suffix, text, uid};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
@@ -10,8 +12,6 @@ use super::configuration::Configuration;
 use super::instances::is_over;
 use super::volumes;
 use crate::kinds::INSTANCE;
-use kite_fake::actors::HOST_PORTS;
-use kite_fake::actors::objects::{controller_reference, suffix, text, uid};
 
 /// What a launcher needs beside the guest's memory, with no processor.
 const STATIC_OVERHEAD_MIB: u64 = 280;

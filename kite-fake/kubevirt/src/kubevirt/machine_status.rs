@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use kite_fake::actors::objects::{is_deleting, text};
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
@@ -11,7 +12,6 @@ use super::live_update;
 use super::migration::is_copying;
 use super::run::{open_requests, strategy};
 use super::volumes::{self, Volume};
-use kite_fake::actors::objects::{is_deleting, text};
 
 /// What the status depends on.
 #[derive(Clone, Copy, Debug)]

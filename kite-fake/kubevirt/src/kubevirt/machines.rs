@@ -1,9 +1,16 @@
 //! Gives VMs their instances.
 
-use kite_fake::actors::objects::Found;
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
+use kite_fake::actors::References;
+use kite_fake::actors::events;
+use kite_fake::actors::kind::{CLAIM, CONTROLLER_REVISION, Key, Kind, VOLUME_SNAPSHOT_CLASS};
+use kite_fake::actors::objects::Found;
+use kite_fake::actors::objects::{
+    Deletion, Objects, controller_reference, ignore_missing, is_deleting, text, uid,
+};
+use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
@@ -17,13 +24,6 @@ use super::volumes::Volume;
 use super::{FINALIZER, OBSERVED_VERSIONS, VM_GENERATION, hotplug, live_update, volumes};
 use crate::kinds::{DATA_VOLUME, INSTANCE, VIRTUAL_MACHINE};
 use crate::snapshot_class::class_for;
-use kite_fake::actors::References;
-use kite_fake::actors::events;
-use kite_fake::actors::kind::{CLAIM, CONTROLLER_REVISION, Key, Kind, VOLUME_SNAPSHOT_CLASS};
-use kite_fake::actors::objects::{
-    Deletion, Objects, controller_reference, ignore_missing, is_deleting, text, uid,
-};
-use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 
 /// When an instance is tried again that could not be made.
 const TRY_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);

@@ -1,11 +1,11 @@
 //! What `KubeVirt`'s webhooks demand of migrations.
 
+use kite_fake::server::{Review, Webhook};
+use kite_fake::status::Cause;
 use serde_json::Value;
 
 use super::conditions::find;
 use super::instances::is_over;
-use kite_fake::server::{Review, Webhook};
-use kite_fake::status::Cause;
 
 /// Refuses migrations of instances that are missing, have ended, cannot migrate
 /// or are migrating; and changes of a migration's spec.

@@ -15,6 +15,7 @@ mod conditions;
 mod configuration;
 mod eviction;
 mod guests;
+mod handler;
 mod hotplug;
 mod instance_status;
 mod instances;
@@ -30,13 +31,13 @@ mod requests;
 mod run;
 mod snapshot;
 mod snapshot_admission;
-
 mod volumes;
 
 pub use admission::KubeVirtAdmission;
 pub use agent::NodeAgent;
 pub use eviction::LauncherEvictions;
 pub use guests::{Address, Guests, Machine, NoGuests, SshGuests};
+pub use handler::VirtHandler;
 pub use hotplug::HotplugVolumes;
 pub use instances::Instances;
 pub use machines::VirtualMachines;

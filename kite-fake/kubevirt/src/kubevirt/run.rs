@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use kite_fake::actors::objects::{is_deleting, text, uid};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::instances::is_over;
-use kite_fake::actors::objects::{is_deleting, text, uid};
 
 /// `spec.runStrategy`, or what the older `spec.running` means.
 pub(super) fn strategy(vm: &DynamicObject) -> &str {

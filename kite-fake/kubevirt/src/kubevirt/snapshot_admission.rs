@@ -1,9 +1,8 @@
 //! What `KubeVirt`'s webhooks demand of snapshots and restores.
 
-use serde_json::Value;
-
 use kite_fake::server::{Review, Webhook};
 use kite_fake::status::Cause;
+use serde_json::Value;
 
 /// Refuses snapshots and restores of what is no VM, changes of their specs, and
 /// a second restore of a VM that is being restored.

@@ -1,13 +1,13 @@
 //! The volumes of an instance and what is known of their storage.
 
+use kite_fake::actors::ActorError;
+use kite_fake::actors::kind::{CLAIM, Key};
 use kite_fake::actors::objects::Found;
+use kite_fake::actors::objects::{Objects, text};
+use kite_fake::actors::storage::is_bound;
 use serde_json::Value;
 
 use crate::kinds::DATA_VOLUME;
-use kite_fake::actors::ActorError;
-use kite_fake::actors::kind::{CLAIM, Key};
-use kite_fake::actors::objects::{Objects, text};
-use kite_fake::actors::storage::is_bound;
 
 /// A volume of an instance.
 #[derive(Clone, Debug)]

@@ -1,6 +1,5 @@
 //! Disks: where they come from, what they wait for, who may clone them.
 
-use kite_fake_kubevirt::stages;
 use std::time::Duration;
 
 use kite_fake::FakeCluster;
@@ -13,6 +12,7 @@ use kite_fake_kubevirt::cdi_definitions;
 use kite_fake_kubevirt::kinds::{
     DATA_IMPORT_CRON, DATA_SOURCE, DATA_VOLUME, STORAGE_PROFILE, VIRTUAL_MACHINE,
 };
+use kite_fake_kubevirt::stages;
 use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 

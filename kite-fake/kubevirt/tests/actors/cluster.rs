@@ -1,6 +1,5 @@
 //! The rest of a cluster: namespaces, garbage, storage, workloads.
 
-use kite_fake_kubevirt::{demo_rules, stages};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use kite_fake::actors::kind::{
 use kite_fake::actors::{Actor, ClaimBinder, GarbageCollector, Rule, Rules, Selector};
 use kite_fake_kubevirt::cdi::DataVolumes;
 use kite_fake_kubevirt::kinds::{DATA_VOLUME, INSTANCE, VIRTUAL_MACHINE};
+use kite_fake_kubevirt::{demo_rules, stages};
 use serde_json::json;
 
 use crate::world::{World, text};

@@ -1,13 +1,13 @@
 //! VMs from their creation to their end.
 
-use kite_fake::actors::{Rule, Selector, Stage};
-use kite_fake_kubevirt::stages;
-use kite_fake_kubevirt::{everything, play};
 use std::io::Write as _;
 use std::time::Duration;
 
 use kite_fake::actors::kind::{CLAIM, ENDPOINT_SLICE, POD, SECRET, SERVICE, VOLUME};
+use kite_fake::actors::{Rule, Selector, Stage};
 use kite_fake_kubevirt::kinds::{DATA_SOURCE, DATA_VOLUME, INSTANCE, VIRTUAL_MACHINE};
+use kite_fake_kubevirt::stages;
+use kite_fake_kubevirt::{everything, play};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

@@ -1,12 +1,12 @@
 //! Every word that `status.printableStatus` knows, reached by API calls and
 //! rules alone.
 
-use kite_fake_kubevirt::stages;
 use std::time::Duration;
 
 use kite_fake::actors::kind::CLAIM;
 use kite_fake::actors::{Rule, Selector, Stage};
 use kite_fake_kubevirt::kinds::{DATA_VOLUME, MIGRATION, VIRTUAL_MACHINE};
+use kite_fake_kubevirt::stages;
 use serde_json::{Value, json};
 
 use crate::world::{World, text};

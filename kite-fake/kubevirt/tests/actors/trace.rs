@@ -2,7 +2,6 @@
 //!
 //! The recording lies beside the checkout; where it is missing the test says so.
 
-use kite_fake_kubevirt::stages;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use kite_fake::actors::kind::{CLAIM, NAMESPACE, POD};
 use kite_fake::actors::{Actor, Pods, Rule, Rules, Selector, Stage};
 use kite_fake_kubevirt::kinds::{DATA_VOLUME, INSTANCE, VIRTUAL_MACHINE};
 use kite_fake_kubevirt::kubevirt::{Instances, NoGuests, NodeAgent, VirtualMachines};
+use kite_fake_kubevirt::stages;
 use kube::api::{DynamicObject, PostParams};
 use serde_json::{Map, Value, json};
 

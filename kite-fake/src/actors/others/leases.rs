@@ -23,7 +23,7 @@ const SECONDS: i64 = 15;
 /// ```
 /// use kite_fake::actors::LeaseHolder;
 ///
-/// let rival = LeaseHolder::new("kite-system", "kite-controller", "kite-controller-rival");
+/// let rival = LeaseHolder::new("shop", "shop-controller", "shop-controller-rival");
 /// let node = LeaseHolder::new("kube-node-lease", "demo-node", "demo-node").every(10).lasting(40);
 /// # let _ = (rival, node);
 /// ```

@@ -19,7 +19,7 @@ const SEEN: &[Kind] = &[CLAIM, VOLUME];
 /// Plays the volume controllers: a claim gets a volume of its own and is bound;
 /// a bound claim that asks for more grows; a claim that is deleted is held while
 /// a Pod uses it; the volume goes with the claim. Claims that somebody else
-/// fills first, as CDI does, are left to them.
+/// fills first are left to them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClaimBinder;
 

@@ -9,11 +9,11 @@ use crate::actors::objects::{Objects, ignore_missing};
 
 /// Name of the first node, which takes every Pod that it may.
 pub const NODE_NAME: &str = "demo-node";
-/// The nodes. The second one is where VMs migrate to.
+/// The nodes. The second one takes what has to leave the first.
 const NODES: [&str; 2] = [NODE_NAME, "demo-node-2"];
 
 /// Plays the kubelets of two nodes that register them, with room for a good
-/// many VMs.
+/// many Pods.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nodes;
 
@@ -51,7 +51,6 @@ impl Actor for Nodes {
                         "kubernetes.io/os": "linux",
                         "kubernetes.io/arch": "amd64",
                         "node-role.kubernetes.io/control-plane": "",
-                        "kubevirt.io/schedulable": "true",
                     },
                 },
                 "spec": {"podCIDR": "10.244.0.0/16", "podCIDRs": ["10.244.0.0/16"]},
@@ -81,7 +80,6 @@ impl Actor for Nodes {
             "memory": "256Gi",
             "ephemeral-storage": "1Ti",
             "pods": "500",
-            "devices.kubevirt.io/kvm": "1k",
         });
         let status = json!({
             "addresses": [

@@ -89,8 +89,8 @@ pub(in crate::builtin) fn validate_slice(slice: &Value, found: &mut Validation) 
 }
 
 /// Checks an endpoint's addresses. A real server refuses loopback and link-local
-/// ones; this one takes loopback, because guests of a cluster in one process
-/// live there.
+/// ones; this one takes loopback, because what runs in a cluster in one process
+/// listens there.
 fn addresses(endpoint: &Value, kind: &str, path: &str, errors: &mut Vec<FieldError>) {
     let all = list(endpoint, "addresses");
     if all.is_empty() {

@@ -23,7 +23,7 @@ use kite_core::{crd, labels, names};
 
 use super::{Installation, Manifest, Process, metadata};
 use crate::walls;
-use kite_core::versions::field;
+use kite_core::versions::wrap;
 
 /// A rule about writes.
 struct Policy {
@@ -354,9 +354,9 @@ fn rendered(policy: Policy) -> ValidatingAdmissionPolicy {
 fn binding(name: &str) -> ValidatingAdmissionPolicyBinding {
     ValidatingAdmissionPolicyBinding {
         metadata: metadata::common(name, None),
-        spec: field(ValidatingAdmissionPolicyBindingSpec {
-            policy_name: field(name.to_owned()),
-            validation_actions: field(vec!["Deny".to_owned()]),
+        spec: wrap(ValidatingAdmissionPolicyBindingSpec {
+            policy_name: wrap(name.to_owned()),
+            validation_actions: wrap(vec!["Deny".to_owned()]),
             ..ValidatingAdmissionPolicyBindingSpec::default()
         }),
     }

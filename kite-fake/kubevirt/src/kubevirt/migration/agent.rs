@@ -1,8 +1,12 @@
 //! What the agents on both nodes do for a migration.
 
-use crate::stages;
 use async_trait::async_trait;
+use kite_fake::actors::HOST_PORTS;
+use kite_fake::actors::kind::{Key, POD};
 use kite_fake::actors::objects::Found;
+use kite_fake::actors::objects::{Objects, ignore_missing, is_deleting, text, uid};
+use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
+use kite_fake::actors::{Failure, Gate};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
@@ -11,11 +15,7 @@ use super::state::is_active;
 use crate::kinds::INSTANCE;
 use crate::kubevirt::instances::{NODE_LABEL, is_over};
 use crate::kubevirt::{launcher, live_update};
-use kite_fake::actors::HOST_PORTS;
-use kite_fake::actors::kind::{Key, POD};
-use kite_fake::actors::objects::{Objects, ignore_missing, is_deleting, text, uid};
-use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
-use kite_fake::actors::{Failure, Gate};
+use crate::stages;
 
 /// Plays the virt-handlers of both nodes of a migration: one prepares itself,
 /// the other copies, and the instance lives on at the target. Its guest is the

@@ -1,9 +1,14 @@
 //! Takes migrations through their phases.
 
-use kite_fake::actors::objects::Found;
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
+use kite_fake::actors::References;
+use kite_fake::actors::events;
+use kite_fake::actors::kind::{Key, POD};
+use kite_fake::actors::objects::Found;
+use kite_fake::actors::objects::{Deletion, Objects, ignore_missing, is_deleting, text, uid};
+use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -15,11 +20,6 @@ use crate::kubevirt::conditions::find;
 use crate::kubevirt::configuration::Configuration;
 use crate::kubevirt::instances::is_over;
 use crate::kubevirt::launcher;
-use kite_fake::actors::References;
-use kite_fake::actors::events;
-use kite_fake::actors::kind::{Key, POD};
-use kite_fake::actors::objects::{Deletion, Objects, ignore_missing, is_deleting, text, uid};
-use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 
 /// How many migrations run at once.
 const AT_ONCE: usize = 5;

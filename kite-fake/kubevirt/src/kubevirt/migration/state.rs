@@ -1,9 +1,8 @@
 //! What is written of a migration: its own status, and the state on the instance.
 
+use kite_fake::actors::objects::{text, uid};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
-
-use kite_fake::actors::objects::{text, uid};
 
 /// Whether a migration in this phase has ended.
 pub(super) fn is_final(phase: &str) -> bool {

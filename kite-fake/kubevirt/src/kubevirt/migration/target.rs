@@ -1,11 +1,11 @@
 //! The Pod that an instance moves to.
 
+use kite_fake::actors::objects::{suffix, uid};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::{JOB_NAME, JOB_UID};
 use crate::kubevirt::{configuration::Configuration, launcher};
-use kite_fake::actors::objects::{suffix, uid};
 
 /// The target Pod of `migration`: a launcher of the same instance, on another
 /// node than those that it has. No Service leads there before it has arrived.

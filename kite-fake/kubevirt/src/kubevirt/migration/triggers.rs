@@ -1,9 +1,12 @@
 //! Migrations that nobody asked for by name.
 
-use kite_fake::actors::objects::Found;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use kite_fake::actors::kind::{Key, Kind, NODE};
+use kite_fake::actors::objects::Found;
+use kite_fake::actors::objects::{Objects, is_deleting, suffix, text, uid};
+use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
@@ -12,9 +15,6 @@ use crate::kinds::{INSTANCE, KUBEVIRT_CR, MIGRATION};
 use crate::kubevirt::conditions::find;
 use crate::kubevirt::configuration::Configuration;
 use crate::kubevirt::live_update;
-use kite_fake::actors::kind::{Key, Kind, NODE};
-use kite_fake::actors::objects::{Objects, is_deleting, suffix, text, uid};
-use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 
 /// The taint that tells instances to leave a node.
 const DRAIN_TAINT: &str = "kubevirt.io/drain";

@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
+use kite_fake::actors::objects::{text, uid};
+use kite_fake::service::ResponseBody;
+use kite_fake::status::Status;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -14,9 +17,6 @@ use super::Ask;
 use super::stream::{Upgrade, carry};
 use crate::guest::{Consoles, Home};
 use crate::kubevirt::guests::Guests;
-use kite_fake::actors::objects::{text, uid};
-use kite_fake::service::ResponseBody;
-use kite_fake::status::Status;
 
 /// Bytes on their way between a viewer and a guest, each way.
 const PIPE: usize = 64 * 1024;

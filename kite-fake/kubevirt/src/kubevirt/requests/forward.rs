@@ -2,17 +2,17 @@
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
+use kite_fake::actors::HOST_PORTS;
+use kite_fake::actors::kind::POD;
+use kite_fake::actors::objects::text;
+use kite_fake::service::ResponseBody;
+use kite_fake::status::Status;
 use kube::api::ListParams;
 use tokio::net::TcpStream;
 
 use super::Ask;
 use super::stream::{Upgrade, carry};
 use crate::kubevirt::launcher;
-use kite_fake::actors::HOST_PORTS;
-use kite_fake::actors::kind::POD;
-use kite_fake::actors::objects::text;
-use kite_fake::service::ResponseBody;
-use kite_fake::status::Status;
 
 /// Answers the upgrade and carries bytes until either side ends.
 pub(super) async fn open(

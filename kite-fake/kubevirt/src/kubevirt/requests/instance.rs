@@ -1,6 +1,9 @@
 //! What is asked of running instances.
 
 use http::Method;
+use kite_fake::actors::kind::Key;
+use kite_fake::actors::objects::text;
+use kite_fake::status::Status;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
@@ -8,9 +11,6 @@ use super::{Ask, Told, is_trial};
 use crate::kinds::VIRTUAL_MACHINE;
 use crate::kubevirt::conditions::find;
 use crate::kubevirt::migration::is_active;
-use kite_fake::actors::kind::Key;
-use kite_fake::actors::objects::text;
-use kite_fake::status::Status;
 
 const NOT_RUNNING: &str = "VMI is not running";
 

@@ -13,18 +13,18 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
-use kube::Client;
-use kube::api::{DynamicObject, Patch, PatchParams};
-use serde_json::{Value, json};
-
-use crate::kinds::{INSTANCE, VIRTUAL_MACHINE};
-use crate::kubevirt::guests::{Guests, NoGuests};
 use kite_fake::actors::Catalog;
 use kite_fake::actors::kind::Key;
 use kite_fake::clock::Clock;
 use kite_fake::server::status_response;
 use kite_fake::service::{Extension, ResponseBody};
 use kite_fake::status::Status;
+use kube::Client;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::kinds::{INSTANCE, VIRTUAL_MACHINE};
+use crate::kubevirt::guests::{Guests, NoGuests};
 
 /// The paths that [`VmSubresources`] answers.
 pub const SUBRESOURCES: &str = "/apis/subresources.kubevirt.io/";

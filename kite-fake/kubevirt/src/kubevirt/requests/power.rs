@@ -1,6 +1,9 @@
 //! `start`, `stop`, `restart` and `migrate` of VMs.
 
 use http::Method;
+use kite_fake::actors::kind::{Key, POD};
+use kite_fake::actors::objects::{text, uid};
+use kite_fake::status::Status;
 use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams};
 use serde_json::{Value, json};
 
@@ -9,9 +12,6 @@ use crate::kinds::{INSTANCE, MIGRATION};
 use crate::kubevirt::instances::is_over;
 use crate::kubevirt::launcher;
 use crate::kubevirt::run::strategy;
-use kite_fake::actors::kind::{Key, POD};
-use kite_fake::actors::objects::{text, uid};
-use kite_fake::status::Status;
 
 const NOT_RUNNING: &str = "VM is not running";
 

@@ -6,14 +6,13 @@ use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use kite_fake::service::ResponseBody;
+use kite_fake::status::Status;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
-
-use kite_fake::service::ResponseBody;
-use kite_fake::status::Status;
 
 /// The subprotocol in which each binary message is bytes of the stream.
 const PLAIN: &str = "plain.kubevirt.io";

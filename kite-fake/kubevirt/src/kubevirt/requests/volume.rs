@@ -1,14 +1,14 @@
 //! `addvolume` and `removevolume` of VMs and of instances.
 
 use http::Method;
+use kite_fake::actors::objects::text;
+use kite_fake::status::Status;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::{Ask, Told, is_trial};
 use crate::kubevirt::hotplug::{EPHEMERAL, ephemeral};
 use crate::kubevirt::volumes::{claim_name, is_hotplug, listed};
-use kite_fake::actors::objects::text;
-use kite_fake::status::Status;
 
 pub(super) async fn add(ask: &Ask<'_>) -> Result<Told, Status> {
     let options = read(ask)?;

@@ -1,18 +1,18 @@
 //! Clones of VMs: a snapshot, and a restore of it into another VM.
 
 use async_trait::async_trait;
-use kube::api::DynamicObject;
-use parking_lot::Mutex;
-use serde_json::{Value, json};
-
-use super::{has_failed, is_ready, set_condition};
-use crate::kinds::{VIRTUAL_MACHINE, VM_CLONE, VM_RESTORE, VM_SNAPSHOT};
 use kite_fake::actors::References;
 use kite_fake::actors::kind::Key;
 use kite_fake::actors::objects::{
     Deletion, Objects, controller_reference, ignore_missing, is_deleting, suffix, text, uid,
 };
 use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
+use kube::api::DynamicObject;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::{has_failed, is_ready, set_condition};
+use crate::kinds::{VIRTUAL_MACHINE, VM_CLONE, VM_RESTORE, VM_SNAPSHOT};
 
 /// Plays virt-controller's part for `VirtualMachineClone`s.
 #[derive(Debug, Default)]

@@ -4,10 +4,16 @@
     reason = "contents are named as `KubeVirt` names them"
 )]
 
-use kite_fake::actors::objects::Found;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use kite_fake::actors::References;
+use kite_fake::actors::kind::{Key, VOLUME_SNAPSHOT};
+use kite_fake::actors::objects::Found;
+use kite_fake::actors::objects::{
+    Objects, controller_reference, ignore_missing, is_deleting, text,
+};
+use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -16,12 +22,6 @@ use super::snapshots::{CONTENT_FINALIZER, is_expired, takes_content_along};
 use super::source::Source;
 use crate::kinds::{VM_SNAPSHOT, VM_SNAPSHOT_CONTENT};
 use crate::snapshot_class::class_for;
-use kite_fake::actors::References;
-use kite_fake::actors::kind::{Key, VOLUME_SNAPSHOT};
-use kite_fake::actors::objects::{
-    Objects, controller_reference, ignore_missing, is_deleting, text,
-};
-use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 
 /// Plays virt-controller's part for `VirtualMachineSnapshotContent`s: freezes
 /// the guest, has a `VolumeSnapshot` taken of each claim, and lets the guest go

@@ -18,10 +18,9 @@ pub use contents::SnapshotContents;
 pub use restores::Restores;
 pub use snapshots::Snapshots;
 
+use kite_fake::actors::objects::text;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
-
-use kite_fake::actors::objects::text;
 
 /// A condition's status and reason: in these kinds the reason is a sentence.
 fn set_condition(status: &mut Value, type_: &str, holds: bool, reason: &str, now: &str) {

@@ -1,10 +1,10 @@
 //! What a restored VM and its claims look like, as functions of the content.
 
+use kite_fake::actors::objects::{text, uid};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use crate::kubevirt::run::strategy;
-use kite_fake::actors::objects::{text, uid};
 
 /// On a VM: which restore it was last given, by name and uid.
 const LAST_RESTORE: &str = "restore.kubevirt.io/lastRestoreUID";

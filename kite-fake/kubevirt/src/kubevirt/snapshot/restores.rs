@@ -1,9 +1,17 @@
 //! Takes `VirtualMachineRestore`s through.
 
-use kite_fake::actors::objects::Found;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use kite_fake::actors::References;
+use kite_fake::actors::kind::{CLAIM, Key, VOLUME_SNAPSHOT};
+use kite_fake::actors::objects::Found;
+use kite_fake::actors::objects::{
+    Deletion, Objects, controller_reference, ignore_missing, is_deleting, text, uid,
+};
+use kite_fake::actors::storage::is_bound;
+use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
+use kite_fake::patch::json_patch;
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -14,14 +22,6 @@ use crate::kinds::{
     DATA_VOLUME, INSTANCE, VIRTUAL_MACHINE, VM_RESTORE, VM_SNAPSHOT, VM_SNAPSHOT_CONTENT,
 };
 use crate::kubevirt::run::strategy;
-use kite_fake::actors::References;
-use kite_fake::actors::kind::{CLAIM, Key, VOLUME_SNAPSHOT};
-use kite_fake::actors::objects::{
-    Deletion, Objects, controller_reference, ignore_missing, is_deleting, text, uid,
-};
-use kite_fake::actors::storage::is_bound;
-use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
-use kite_fake::patch::json_patch;
 
 const FINALIZER: &str = "snapshot.kubevirt.io/vmrestore-protection";
 /// How long the target may keep running.

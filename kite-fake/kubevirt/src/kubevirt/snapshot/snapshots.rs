@@ -4,10 +4,14 @@
     reason = "contents are named as `KubeVirt` names them"
 )]
 
-use kite_fake::actors::objects::Found;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use kite_fake::actors::References;
+use kite_fake::actors::kind::{CLAIM, Key};
+use kite_fake::actors::objects::Found;
+use kite_fake::actors::objects::{Deletion, Objects, ignore_missing, is_deleting, text, uid};
+use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -15,10 +19,6 @@ use serde_json::{Value, json};
 use super::source::Source;
 use super::{has_failed, is_ready, set_condition};
 use crate::kinds::{INSTANCE, VIRTUAL_MACHINE, VM_SNAPSHOT, VM_SNAPSHOT_CONTENT};
-use kite_fake::actors::References;
-use kite_fake::actors::kind::{CLAIM, Key};
-use kite_fake::actors::objects::{Deletion, Objects, ignore_missing, is_deleting, text, uid};
-use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 
 const FINALIZER: &str = "snapshot.kubevirt.io/vmsnapshot-protection";
 /// Holds a content until its snapshot has let go.

@@ -1,6 +1,10 @@
 //! The VM that a snapshot is taken of.
 
+use kite_fake::actors::kind::{CONTROLLER_REVISION, Key, POD};
 use kite_fake::actors::objects::Found;
+use kite_fake::actors::objects::{Objects, ignore_missing, is_deleting, text};
+use kite_fake::actors::storage::claims_of;
+use kite_fake::actors::{ActorError, Context};
 use serde_json::{Value, json};
 
 use super::simple_metadata;
@@ -8,10 +12,6 @@ use crate::kinds::{INSTANCE, VIRTUAL_MACHINE};
 use crate::kubevirt::conditions::find;
 use crate::kubevirt::volumes::{self, Volume};
 use crate::snapshot_class::class_for;
-use kite_fake::actors::kind::{CONTROLLER_REVISION, Key, POD};
-use kite_fake::actors::objects::{Objects, ignore_missing, is_deleting, text};
-use kite_fake::actors::storage::claims_of;
-use kite_fake::actors::{ActorError, Context};
 
 /// Holds a VM while a snapshot of it is taken.
 const FINALIZER: &str = "snapshot.kubevirt.io/snapshot-source-protection";
