@@ -1,6 +1,6 @@
 //! An axum router on a socket, until a token ends it.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{io::Cursor, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use axum::{
@@ -16,7 +16,10 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use socket2::SockRef;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite},
+    net::TcpListener,
+};
 use tokio_io_timeout::TimeoutWriter;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -43,8 +46,6 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 const BACKLOG: i32 = 65_535;
 /// What HTTP/2 begins with (RFC 9113 §3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Pause between two looks at a beginning that may still become HTTP/2's.
-const LOOK: Duration = Duration::from_millis(50);
 /// Connections at a time; for further ones some make room ([`Guests`]).
 const MAX_CONNECTIONS: usize = 4096;
 /// Of these, connections that speak HTTP/2, and how many of them one address may have: each
@@ -250,49 +251,53 @@ pub async fn serve_and_drain(
     Ok(())
 }
 
-/// Waits until a client has said so much that hyper knows which HTTP it speaks, for which
-/// hyper itself would wait for ever: whether it is HTTP/2. `None`: it has not, or is gone.
-async fn begun(stream: &TcpStream) -> Option<bool> {
-    let looking = async {
-        let mut seen = [0; PREFACE.len()];
-        loop {
-            let length = stream.peek(&mut seen).await.ok().filter(|it| *it > 0)?;
-            let seen = seen.get(..length)?;
-            if !PREFACE.starts_with(seen) {
-                return Some(false);
+/// Reads until a client has said so much that hyper knows which HTTP it speaks, for which
+/// hyper itself would wait for ever: whether it is HTTP/2, and what was read. `None`: it has
+/// not, or is gone.
+async fn begun(stream: &mut (impl AsyncRead + Unpin)) -> Option<(bool, Vec<u8>)> {
+    let reading = async {
+        let mut seen = Vec::with_capacity(PREFACE.len());
+        while PREFACE.starts_with(&seen) {
+            let rest = PREFACE.len() - seen.len();
+            if rest == 0 {
+                return Some((true, seen));
             }
-            if length == PREFACE.len() {
-                return Some(true);
-            }
-            // What is there already is readable at once.
-            tokio::time::sleep(LOOK).await;
+            let mut rest = (&mut *stream).take(rest as u64);
+            let read = rest.read_buf(&mut seen).await.ok();
+            read.filter(|it| *it > 0)?;
         }
+        Some((false, seen))
     };
-    tokio::time::timeout(HEAD_TIMEOUT, looking).await.ok()?
+    tokio::time::timeout(HEAD_TIMEOUT, reading).await.ok()?
 }
 
-async fn serve_connection(
-    stream: TcpStream,
+async fn serve_connection<S>(
+    mut stream: S,
     peer: SocketAddr,
     router: Router,
     http2: Arc<Places>,
     shutdown: CancellationToken,
-) {
-    let is_http2 = tokio::select! {
-        begun = begun(&stream) => begun,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let begun = tokio::select! {
+        begun = begun(&mut stream) => begun,
         () = shutdown.cancelled() => None,
     };
-    let _place: Option<Place> = match is_http2 {
-        Some(true) => {
-            let Some(place) = http2.free(peer.ip()) else {
-                tracing::debug!(%peer, "no further connection of HTTP/2 is served");
-                return;
-            };
-            Some(place)
-        }
-        Some(false) => None,
-        None => return,
+    let Some((is_http2, seen)) = begun else {
+        return;
     };
+    let _place: Option<Place> = if is_http2 {
+        let Some(place) = http2.free(peer.ip()) else {
+            tracing::debug!(%peer, "no further connection of HTTP/2 is served");
+            return;
+        };
+        Some(place)
+    } else {
+        None
+    };
+    let (reader, writer) = tokio::io::split(stream);
+    let stream = tokio::io::join(Cursor::new(seen).chain(reader), writer);
     let service = TowerToHyperService::new(router);
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
@@ -341,7 +346,8 @@ mod tests {
         routing::{any, get},
     };
     use tokio::{
-        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        io::{AsyncWriteExt as _, DuplexStream},
+        net::TcpStream,
         sync::mpsc,
     };
 
@@ -350,13 +356,20 @@ mod tests {
     /// An empty SETTINGS frame of HTTP/2.
     const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 
+    /// A client of `router`, with nothing but memory between them: a clock that goes on
+    /// when all wait would run ahead of what a kernel carries.
+    fn client_of(router: Router) -> DuplexStream {
+        let (client, server) = tokio::io::duplex(64 << 10);
+        let peer = SocketAddr::from(([192, 0, 2, 1], 1024));
+        let http2 = Arc::new(Places::new(MAX_HTTP2, Some(HTTP2_PER_ADDRESS)));
+        let stop = CancellationToken::new();
+        tokio::spawn(serve_connection(server, peer, router, http2, stop));
+        client
+    }
+
     // The clock stands still but when there is nothing else to wait for.
     #[tokio::test(start_paused = true)]
     async fn whoever_says_nothing_holds_no_connection() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let stop = CancellationToken::new();
-        tokio::spawn(serve_http(listener, Router::new(), stop.clone()));
         let preface = [&PREFACE[..], &SETTINGS].concat();
         for said in [
             &b""[..],
@@ -365,7 +378,7 @@ mod tests {
             b"GET / HTTP/1.1\r\nHo",
             &preface,
         ] {
-            let mut client = TcpStream::connect(address).await.unwrap();
+            let mut client = client_of(Router::new());
             client.write_all(said).await.unwrap();
             let began = tokio::time::Instant::now();
             let mut rest = Vec::new();
@@ -376,16 +389,13 @@ mod tests {
             assert!(ended.is_ok(), "{text:?} is there for ever");
             assert!(began.elapsed() >= HEAD_TIMEOUT, "{text:?} was cut off");
         }
-        stop.cancel();
     }
 
     /// More than fits into the buffers of a connection.
     const MUCH: usize = 64 << 20;
 
     /// Serves what is much, and a WebSocket that sends without end and tells when it ended.
-    async fn much() -> (SocketAddr, CancellationToken, mpsc::Receiver<()>) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+    fn much() -> (Router, mpsc::Receiver<()>) {
         let (ended, ends) = mpsc::channel(1);
         let socket = any(async move |upgrade: ws::WebSocketUpgrade| {
             upgrade.on_upgrade(async move |mut socket: ws::WebSocket| {
@@ -397,15 +407,13 @@ mod tests {
         let router = Router::new()
             .route("/much", get(async || vec![0; MUCH]))
             .route("/socket", socket);
-        let stop = CancellationToken::new();
-        tokio::spawn(serve_http(listener, router, stop.clone()));
-        (address, stop, ends)
+        (router, ends)
     }
 
     #[tokio::test(start_paused = true)]
     async fn whoever_does_not_read_holds_no_connection() {
-        let (address, stop, mut ends) = much().await;
-        let mut client = TcpStream::connect(address).await.unwrap();
+        let (router, mut ends) = much();
+        let mut client = client_of(router.clone());
         // Ten requests at once: what is answered to the first is not read.
         let asked = b"GET /much HTTP/1.1\r\nHost: a\r\n\r\n".repeat(10);
         client.write_all(&asked).await.unwrap();
@@ -415,20 +423,19 @@ mod tests {
         assert!(rest.starts_with(b"HTTP/1.1 200"), "{}", rest.len());
         assert!(rest.len() < MUCH, "all of it is there: {}", rest.len());
 
-        let mut client = TcpStream::connect(address).await.unwrap();
+        let mut client = client_of(router);
         let handshake = "GET /socket HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\n\
                          Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                          Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n";
         client.write_all(handshake.as_bytes()).await.unwrap();
         let ended = tokio::time::timeout(2 * WRITE_TIMEOUT, ends.recv()).await;
         assert_eq!(ended, Ok(Some(())), "the WebSocket is there for ever");
-        stop.cancel();
     }
 
     #[tokio::test(start_paused = true)]
     async fn whoever_reads_slowly_or_waits_for_news_stays() {
-        let (address, stop, _ends) = much().await;
-        let mut client = TcpStream::connect(address).await.unwrap();
+        let (router, _ends) = much();
+        let mut client = client_of(router);
         let asked = b"GET /much HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
         client.write_all(asked).await.unwrap();
         let mut piece = vec![0; MUCH / 8];
@@ -441,10 +448,7 @@ mod tests {
             }
         }
         assert!(length >= MUCH, "was cut off after {length}");
-        stop.cancel();
 
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
         let news = get(async |_: Request| {
             Body::from_stream(futures::stream::unfold(0, async |count| {
                 tokio::time::sleep(10 * WRITE_TIMEOUT).await;
@@ -452,16 +456,12 @@ mod tests {
                 (count < 2).then_some((news, count + 1))
             }))
         });
-        let stop = CancellationToken::new();
-        let router = Router::new().route("/", news);
-        tokio::spawn(serve_http(listener, router, stop.clone()));
-        let mut client = TcpStream::connect(address).await.unwrap();
+        let mut client = client_of(Router::new().route("/", news));
         let asked = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
         client.write_all(asked).await.unwrap();
         let mut told = String::new();
         client.read_to_string(&mut told).await.unwrap();
         assert_eq!(told.matches("news").count(), 2, "{told}");
-        stop.cancel();
     }
 
     #[tokio::test]
@@ -503,7 +503,10 @@ mod tests {
     // As docs/api.md says: it is hyper that answers these, and nothing shapes them.
     #[tokio::test]
     async fn what_is_no_request_is_answered_by_a_status_alone() {
-        let (address, stop, _ends) = much().await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        tokio::spawn(serve_http(listener, Router::new(), stop.clone()));
         let path = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(70_000));
         let headers = format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(200));
         let lengths = "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab";
@@ -666,8 +669,9 @@ mod tests {
 
         // A preface that comes in two pieces is one.
         let mut later = TcpStream::connect(address).await.unwrap();
+        later.set_nodelay(true).unwrap();
         later.write_all(&PREFACE[..8]).await.unwrap();
-        tokio::time::sleep(2 * LOOK).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
         later.write_all(&PREFACE[8..]).await.unwrap();
         later.write_all(&SETTINGS).await.unwrap();
         let mut frame = [0; 9];
