@@ -121,8 +121,8 @@ impl<'a> Sweep<'a> {
         self
     }
 
-    /// Runs all of it. Where a run without faults has a finding, no fault is tried: it
-    /// would come to what is wrong already.
+    /// Runs all of it. Where a run without faults does not do what its scenario expects,
+    /// panics or never settles, no fault is tried: there is nothing to compare with.
     pub fn run(&self) -> Summary {
         let begun = Instant::now();
         let seeds = self.seeds.iter();
@@ -166,8 +166,7 @@ impl<'a> Sweep<'a> {
                     .collect()
             }
         };
-        if !summary.is_clean() {
-            // Whatever else is tried, it comes to what was wrong already.
+        if summary.findings.iter().any(leaves_nothing_to_compare_with) {
             summary.is_cut_short = true;
             summary.elapsed = begun.elapsed();
             return summary;
@@ -295,6 +294,12 @@ struct Outcome {
     finding: Option<Box<Finding>>,
 }
 
+/// Whether what was found of a run without faults leaves no state to compare others with.
+fn leaves_nothing_to_compare_with(finding: &Finding) -> bool {
+    let mut rules = finding.violations.iter().map(|it| it.rule);
+    rules.any(|rule| matches!(rule, Rule::Scenario | Rule::Settles | Rule::Panic))
+}
+
 /// What came of a sweep. Its text is the report.
 #[derive(Debug, Default)]
 #[non_exhaustive]
@@ -315,7 +320,7 @@ pub struct Summary {
     pub faults: BTreeMap<Fault, (usize, usize)>,
     /// The runs in which something was wrong.
     pub findings: Vec<Finding>,
-    /// Whether no fault was tried, since a run without faults has a finding.
+    /// Whether no fault was tried, since a run without faults is nothing to compare with.
     pub is_cut_short: bool,
     /// How long it took, in real time.
     pub elapsed: Duration,
