@@ -103,7 +103,7 @@ async fn filled() -> FakeCluster {
             .unwrap(),
         );
         cluster
-            .apply_status(kite_core::cluster::FieldManager::CONTROLLER, &vm)
+            .apply_status(kite_core::managers::CONTROLLER, &vm)
             .await
             .unwrap();
     }

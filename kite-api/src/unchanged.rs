@@ -1,6 +1,6 @@
 //! Writes of objects that nobody else has written since they were read.
 
-use kite_core::cluster::{Cluster, ClusterError, FieldManager, Object, ObjectKey};
+use kite_core::cluster::{Cluster, ClusterError, Object, ObjectKey};
 use serde_json::{Value, json};
 
 /// Changes what `patch` names of `object`: the object as it is then, or none if somebody else
@@ -14,7 +14,10 @@ pub(crate) async fn patch_unchanged<K: Object>(
     metadata["uid"] = json!(read.uid);
     metadata["resourceVersion"] = json!(read.resource_version);
     let key = ObjectKey::of(object);
-    match cluster.edit::<K>(FieldManager::API, &key, &patch).await {
+    match cluster
+        .edit::<K>(kite_core::managers::API, &key, &patch)
+        .await
+    {
         Ok(edited) => Ok(Some(edited)),
         Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => Ok(None),
         Err(error) => Err(error),

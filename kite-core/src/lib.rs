@@ -34,8 +34,9 @@
 //! | [`crd`] | Kite's own custom resources and their generated CRDs |
 //! | [`kubevirt`], [`cdi`], [`gateway_api`] | the subset of foreign kinds that Kite reads and writes |
 //! | [`cert_manager`] | whether an issuer of certificates is there |
-//! | [`cluster`] | `Cluster`, `KubeCluster`, `MockCluster`, `ClusterError` |
+//! | [`cluster`] | `Cluster`, `KubeCluster`, `MockCluster`, `ClusterError`: the crate `kite-cluster` |
 //! | [`names`], [`labels`] | how objects are called and marked |
+//! | [`managers`] | under whose names fields are owned |
 //! | [`activity`] | when a VM was last used |
 //! | [`connections`] | which process reports who is connected to VMs, and whether it lives |
 //! | [`conditions`] | conditions after the Kubernetes API conventions |
@@ -53,22 +54,21 @@
 //! |---|---|
 //! | `mock` | `cluster::MockCluster`, by mockall, for tests of single error paths; off by default |
 
+pub use kite_cluster::{self as cluster, conditions, versions, watch_backoff};
+
 pub mod activity;
 pub mod cdi;
 pub mod cert_manager;
 pub mod cidr;
-pub mod cluster;
-pub mod conditions;
 pub mod connections;
 pub mod crd;
 pub mod gateway_api;
 pub mod kubevirt;
 pub mod labels;
+pub mod managers;
 pub mod names;
 pub mod password;
 pub mod public_key;
 pub mod quantity;
 pub mod span;
 pub mod time;
-pub mod versions;
-pub mod watch_backoff;

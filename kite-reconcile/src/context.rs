@@ -14,13 +14,14 @@ use kite_render::{
     walls::{Pods, Walls},
 };
 
-use crate::{
-    backoff::Backoff,
-    cache::{CachedCluster, Caches, memo::Memos},
-    events::Events,
+use kite_runtime::{
+    CachedCluster, Caches, Metrics, backoff::Backoff, cache::memo::Memos, events::Events,
     health::Health,
+};
+
+use crate::{
+    Error,
     keys::{KeySource, RandomKeys},
-    metrics::Metrics,
     pace::Pace,
     refusals::Refusals,
 };
@@ -67,7 +68,7 @@ impl Default for Settings {
             web_direct: false,
             pod_security: PodSecurity::default(),
             overhead: Overhead::default(),
-            manager: FieldManager::CONTROLLER,
+            manager: kite_core::managers::CONTROLLER,
             progress_every: Duration::from_secs(15),
         }
     }
@@ -120,8 +121,7 @@ impl Settings {
     }
 }
 
-/// Where the time of a condition comes from.
-pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+pub use kite_runtime::Clock;
 
 /// What every reconciler works with: the cluster, and what is not to be had
 /// from it.
@@ -155,7 +155,7 @@ impl<C> Context<C> {
             settings: Settings::default(),
             keys: Arc::new(RandomKeys),
             clock: Arc::new(Timestamp::now),
-            metrics: Metrics::default(),
+            metrics: crate::metrics(),
             events: Events::default(),
             health: Health::default(),
             backoff: Backoff::default(),
@@ -186,14 +186,6 @@ impl<C> Context<C> {
             pace: Pace::default(),
             refusals: Refusals::default(),
         }
-    }
-
-    /// Forgets what is remembered of an object that is gone.
-    pub(crate) fn forget(&self, kind: &'static str, key: &ObjectKey) {
-        self.memos.forget(kind, key);
-        self.backoff.reset(kind, key.clone());
-        self.pace.forget(kind, key.clone());
-        self.refusals.forget(kind, key);
     }
 
     /// With other settings.
@@ -236,6 +228,25 @@ impl<C> Context<C> {
     pub fn with_metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = metrics;
         self
+    }
+}
+
+impl<C: Send + Sync + 'static> kite_runtime::Context for Context<C> {
+    type Error = Error;
+
+    fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    fn backoff(&self) -> &Backoff {
+        &self.backoff
+    }
+
+    fn forget(&self, kind: &'static str, key: &ObjectKey) {
+        self.memos.forget(kind, key);
+        self.backoff.reset(kind, key.clone());
+        self.pace.forget(kind, key.clone());
+        self.refusals.forget(kind, key);
     }
 }
 

@@ -19,6 +19,8 @@ use self::{
     execute::{Done, execute},
     report::{Status, completed_status, report_failure, write_status},
 };
+use kite_runtime::Failure as _;
+
 use crate::{
     Error,
     cache::{

@@ -11,7 +11,7 @@ use kite_core::{
     names,
 };
 
-use crate::cache::live;
+use kite_runtime::cache::live;
 
 /// Whether a request was refused for want of a right in a namespace that is no user's:
 /// nobody binds the role there that gives the right, unless an administrator of the cluster

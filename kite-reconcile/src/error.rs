@@ -1,9 +1,8 @@
 //! Why a reconcile did not come to its end.
 
-use std::time::Duration;
-
 use kite_core::cluster::ClusterError;
 use kite_render::RenderError;
+use kite_runtime::Failure;
 
 use crate::keys::KeyError;
 
@@ -50,9 +49,12 @@ pub enum Error {
     },
 }
 
-impl Error {
-    /// One word for metrics and logs, of few values.
-    pub fn category(&self) -> &'static str {
+impl Failure for Error {
+    fn panicked(message: String) -> Self {
+        Self::Panicked { message }
+    }
+
+    fn category(&self) -> &'static str {
         match self {
             Self::Cluster(error) => error.category(),
             Self::Render(_) => "render",
@@ -63,8 +65,18 @@ impl Error {
         }
     }
 
-    /// Whether nothing but an edit by a person will help.
-    pub fn is_permanent(&self) -> bool {
+    fn cluster(&self) -> Option<&ClusterError> {
+        match self {
+            Self::Cluster(error) => Some(error),
+            Self::Render(_)
+            | Self::Key(_)
+            | Self::Endless { .. }
+            | Self::OutdatedCrd { .. }
+            | Self::Panicked { .. } => None,
+        }
+    }
+
+    fn is_permanent(&self) -> bool {
         match self {
             Self::Cluster(error) => error.is_permanent(),
             Self::Render(_) => true,
@@ -74,20 +86,9 @@ impl Error {
             | Self::Panicked { .. } => false,
         }
     }
+}
 
-    /// How long the API server asks to wait.
-    pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Cluster(ClusterError::Unavailable { retry_after, .. }) => *retry_after,
-            Self::Cluster(_)
-            | Self::Render(_)
-            | Self::Key(_)
-            | Self::Endless { .. }
-            | Self::OutdatedCrd { .. }
-            | Self::Panicked { .. } => None,
-        }
-    }
-
+impl Error {
     /// The reason of the condition that tells a person of this error; none if they
     /// need not know. `is_persistent`: it has come again and again.
     pub(crate) fn reason_to_tell(&self, is_persistent: bool) -> Option<&'static str> {

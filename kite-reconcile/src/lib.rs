@@ -80,44 +80,59 @@
 //!
 //! None.
 
-mod backoff;
-pub mod cache;
 pub mod claims;
 mod configured;
 mod context;
 mod drive;
 mod ending;
 mod error;
-pub mod events;
-pub mod health;
 pub mod image;
-mod isolate;
 pub mod kept;
 pub mod keys;
-pub mod leader;
+pub mod kinds;
 pub mod matches;
-mod metrics;
 pub mod objects;
 pub mod offer;
 pub mod operator;
 mod pace;
 pub mod plan;
 pub mod platform;
-mod queue;
 mod refusals;
 mod run;
+mod stage;
 mod standing;
+pub mod story;
 pub mod triggers;
 mod unreadable;
 pub mod user;
 pub mod vm;
-pub mod wire;
+
+pub use kite_runtime::{
+    Clock, Failure, KindOptions, Kinds, Metrics, RequestMetrics, cache, error_policy, events,
+    health, leader, wire,
+};
 
 pub use self::{
-    context::{Clock, Context, Settings},
+    context::{Context, Settings},
     error::Error,
-    metrics::{Metrics, RequestMetrics},
-    run::{
-        error_policy, run, run_images, run_offers, run_platform, run_users, run_virtual_machines,
-    },
+    run::{run, run_images, run_offers, run_platform, run_users, run_virtual_machines},
 };
+
+/// What Kite's reconcilers count, of nothing yet.
+pub fn metrics() -> Metrics {
+    Metrics::new(
+        "kite",
+        &[
+            "KiteVirtualMachine",
+            "KiteUser",
+            "KiteImage",
+            "KitePlatform",
+            "KiteVirtualMachineOffer",
+        ],
+    )
+}
+
+/// What is counted of requests to the API server, of none yet.
+pub fn request_metrics() -> RequestMetrics {
+    RequestMetrics::new("kite")
+}

@@ -13,14 +13,20 @@ use prometheus_client::{
 use tokio::time::sleep;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use crate::{
-    Context,
-    events::Recorder,
+use kite_runtime::{
+    RequestMetrics,
+    events::{Recorder, Reporter},
     health::Health,
     leader::{Election, ElectionError, Leadership, lead},
-    metrics::RequestMetrics,
-    run,
     wire::{Outbound, Pace},
+};
+
+use crate::{Context, request_metrics, run};
+
+/// Who reports, as Events name it.
+const REPORTER: Reporter = Reporter {
+    controller: "hy3ons.github.io/kite-controller",
+    instance: "kite-controller",
 };
 
 /// All reconcilers, with what a process needs around them.
@@ -66,7 +72,7 @@ impl Operator {
             leadership,
             health: Health::default(),
             outbound: Outbound::default(),
-            requests: RequestMetrics::default(),
+            requests: request_metrics(),
             drain: Duration::from_secs(10),
         }
     }
@@ -135,7 +141,7 @@ impl Operator {
         let work = |stop: CancellationToken| {
             health.clear();
             let client = client_of_work.clone();
-            let (events, recorder) = Recorder::new(client.clone());
+            let (events, recorder) = Recorder::new(client.clone(), REPORTER);
             let context = context(client.clone())
                 .with_health(health.clone())
                 .with_events(events);

@@ -11,6 +11,7 @@ use kite_core::{
     crd::{KiteUser, KiteUserSpec, KiteVirtualMachine},
     labels,
 };
+use kite_reconcile::Failure as _;
 use kite_reconcile::{Context, error_policy, user};
 use kube::core::Status;
 

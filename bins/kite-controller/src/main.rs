@@ -10,7 +10,7 @@ use clap::{
 use kite_core::{cluster::KubeCluster, names};
 use kite_process::{Admin, ClusterArgs, LogArgs, Readiness};
 use kite_reconcile::{
-    Context, Metrics, RequestMetrics, Settings, leader::Election, operator::Operator, wire::Pace,
+    Context, Settings, leader::Election, metrics, operator::Operator, request_metrics, wire::Pace,
 };
 use kite_render::{install::Process, namespace::PodSecurity};
 use mimalloc::MiMalloc;
@@ -161,6 +161,7 @@ impl ElectionArgs {
             renew_deadline,
             retry_period: self.retry_period.map_or(default, Duration::from_secs),
             ..Election::new(namespace, &self.lease_name, identity())
+                .managed_by(kite_core::managers::CONTROLLER)
         };
         election
             .validate()
@@ -212,9 +213,9 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     tracing::info!(apiserver = %version.git_version, "the controller starts");
 
     let mut registry = Registry::default();
-    let metrics = Metrics::default();
+    let metrics = metrics();
     metrics.register(&mut registry);
-    let requests = RequestMetrics::default();
+    let requests = request_metrics();
     requests.register(&mut registry);
     let mut operator = match election {
         Some(election) => Operator::contending(election),
@@ -243,7 +244,7 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
         settings = settings.with_terminals();
     }
     let context = |client| {
-        Context::new(KubeCluster::new(client))
+        Context::new(KubeCluster::new(client).creating_as(kite_core::managers::CONTROLLER))
             .with_settings(settings.clone())
             .with_metrics(metrics.clone())
     };

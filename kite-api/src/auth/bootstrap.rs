@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use k8s_openapi::api::core::v1::Secret;
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     crd::{AccessLevel, KiteUser, KiteUserSpec},
     names,
 };
@@ -223,7 +223,7 @@ impl Permit for Secret {
         });
         state
             .cluster()
-            .edit(FieldManager::API, &secret_key(state), &patch)
+            .edit(kite_core::managers::API, &secret_key(state), &patch)
             .await
     }
 

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use jiff::Timestamp;
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterError, ObjectKey},
     crd::KitePlatform,
     names,
 };
@@ -57,7 +57,11 @@ pub(super) async fn sign_everyone_out(
     }
     let key = ObjectKey::cluster(names::PLATFORM);
     let patch = json!({ "spec": spec });
-    let written: KitePlatform = match state.cluster().edit(FieldManager::API, &key, &patch).await {
+    let written: KitePlatform = match state
+        .cluster()
+        .edit(kite_core::managers::API, &key, &patch)
+        .await
+    {
         Ok(written) => written,
         Err(ClusterError::NotFound { .. }) => {
             return Err(Problem::new(

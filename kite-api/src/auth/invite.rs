@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
-    cluster::{ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{ClusterError, ClusterExt as _, ObjectKey},
     crd::{InviteAccount, KiteInvite, KiteInviteSpec, KiteInviteStatus, KiteUser, KiteUserSpec},
     names,
 };
@@ -234,6 +234,6 @@ async fn write_status(
 ) -> Result<KiteInvite, ClusterError> {
     state
         .cluster()
-        .write_status(FieldManager::API, invite, status)
+        .write_status(kite_core::managers::API, invite, status)
         .await
 }

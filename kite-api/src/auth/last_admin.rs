@@ -8,7 +8,7 @@
 use std::{future::Future, time::Duration};
 
 use kite_core::{
-    cluster::{Cluster as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ObjectKey},
     crd::{AccessLevel, Identity, KitePlatformSpec, KiteUser},
 };
 use kube::{ResourceExt as _, api::ListParams};
@@ -140,7 +140,10 @@ pub(crate) async fn write(
 ) -> Result<KiteUser, Problem> {
     let patch = json!({ "metadata": { "uid": user.uid() }, "spec": spec });
     let key = ObjectKey::of(user);
-    let edited = state.cluster().edit(FieldManager::API, &key, &patch).await;
+    let edited = state
+        .cluster()
+        .edit(kite_core::managers::API, &key, &patch)
+        .await;
     let edited: KiteUser = edited?;
     state.caches().users.caught_up_with(&edited).await;
     Ok(edited)

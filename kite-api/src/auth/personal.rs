@@ -8,7 +8,7 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
-    cluster::{ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{ClusterError, ClusterExt as _, ObjectKey},
     crd::{KitePlatformSpec, KiteToken, KiteTokenSpec, KiteTokenStatus, KiteUser},
     names,
 };
@@ -142,7 +142,7 @@ pub(super) fn note_use(state: &ApiState, token: &KiteToken) {
     tokio::spawn(async move {
         let written = state
             .cluster()
-            .write_status(FieldManager::API, &token, used);
+            .write_status(kite_core::managers::API, &token, used);
         match written.await {
             // Another replica did it, or it has ended.
             Ok(_) | Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => {}

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use kite_core::{
     cidr,
-    cluster::{Cluster as _, ClusterError, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterError, ObjectKey},
     crd::KiteUser,
     names,
 };
@@ -179,7 +179,10 @@ pub(super) async fn note_place(
         return Ok(());
     }
     let patch = json!({"metadata": {"uid": user.uid(), "annotations": notes}});
-    let edited = state.cluster().edit(FieldManager::API, &key, &patch).await;
+    let edited = state
+        .cluster()
+        .edit(kite_core::managers::API, &key, &patch)
+        .await;
     match edited {
         Ok(edited) => state.caches().users.caught_up_with(&edited).await,
         Err(error @ ClusterError::Unavailable { .. }) => return Err(error.into()),

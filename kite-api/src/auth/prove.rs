@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use jiff::Timestamp;
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     crd::KiteSession,
 };
 use kube::ResourceExt as _;
@@ -133,7 +133,7 @@ async fn note_proof(state: &ApiState, session: &KiteSession) -> Result<Timestamp
     let key = ObjectKey::of(session);
     let edited = state
         .cluster()
-        .edit::<KiteSession>(FieldManager::API, &key, &patch)
+        .edit::<KiteSession>(kite_core::managers::API, &key, &patch)
         .await
         .map_err(|error| match error {
             // Of another uid it is another one.

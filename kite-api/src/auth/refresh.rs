@@ -8,7 +8,7 @@ use axum::extract::{FromRequestParts, State};
 use http::{HeaderValue, request::Parts};
 use jiff::Timestamp;
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterError, ObjectKey},
     crd::KiteSession,
 };
 use kube::ResourceExt as _;
@@ -174,7 +174,11 @@ async fn renew(state: &ApiState, presented: &Presented) -> Result<(Pair, KiteSes
             "spec": { "tokens": next },
         });
         let key = ObjectKey::of(&session);
-        match state.cluster().edit(FieldManager::API, &key, &patch).await {
+        match state
+            .cluster()
+            .edit(kite_core::managers::API, &key, &patch)
+            .await
+        {
             Ok(stored) => {
                 state.caches().sessions.caught_up_with(&stored).await;
                 return Ok((pair, stored));

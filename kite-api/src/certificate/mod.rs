@@ -12,7 +12,7 @@ use axum::extract::State;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     crd::{AccessLevel, KitePlatform, KitePlatformSpec},
     names,
 };
@@ -337,7 +337,10 @@ async fn unname(state: &ApiState, mut platform: KitePlatform) -> Result<(), Prob
             "metadata": {"resourceVersion": platform.resource_version()},
             "spec": {"exposure": {"certificate": {"secretName": null}}},
         });
-        let edited = state.cluster().edit(FieldManager::API, &key, &patch).await;
+        let edited = state
+            .cluster()
+            .edit(kite_core::managers::API, &key, &patch)
+            .await;
         match edited {
             Ok(edited) => {
                 let platforms = &state.caches().platforms;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kite_core::{
-    cluster::{ABSENT, Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{ABSENT, Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     labels, names,
 };
 use kube::{
@@ -45,7 +45,7 @@ pub(super) async fn find_own(state: &ApiState) -> Result<Option<Secret>, Problem
 
 pub(super) fn is_own(secret: &Secret) -> bool {
     let by = secret.labels().get(labels::MANAGED_BY);
-    by.map(String::as_str) == Some(FieldManager::API.as_str())
+    by.map(String::as_str) == Some(kite_core::managers::API.as_str())
 }
 
 /// Whether a request is about to take it away.
@@ -60,7 +60,7 @@ fn secret_with(
     key: ByteString,
     annotations: Option<BTreeMap<String, String>>,
 ) -> Secret {
-    let by = FieldManager::API.as_str().to_owned();
+    let by = kite_core::managers::API.as_str().to_owned();
     Secret {
         metadata: ObjectMeta {
             name: Some(names::UPLOADED_CERTIFICATE.to_owned()),
@@ -84,7 +84,10 @@ pub(super) async fn write(
     let mut secret = secret_with(state, data(&new.certificate), data(&new.key), None);
     secret.metadata.uid = earlier.and_then(kube::ResourceExt::uid);
     secret.metadata.resource_version = earlier.is_none().then(|| ABSENT.to_owned());
-    let written = state.cluster().apply(FieldManager::API, &secret).await;
+    let written = state
+        .cluster()
+        .apply(kite_core::managers::API, &secret)
+        .await;
     written.map_err(|error| match error {
         ClusterError::Invalid { .. } => Problem::new(
             ProblemKind::Conflict,
@@ -182,5 +185,8 @@ async fn mark(state: &ApiState, secret: &Secret) -> Result<Secret, ClusterError>
     let mut marked = secret_with(state, certificate, key, Some(annotations.into()));
     marked.metadata.uid = secret.uid();
     marked.metadata.resource_version = secret.resource_version();
-    state.cluster().apply(FieldManager::API, &marked).await
+    state
+        .cluster()
+        .apply(kite_core::managers::API, &marked)
+        .await
 }

@@ -32,7 +32,7 @@ use axum::extract::{Path, Query, State};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterError, ObjectKey},
     crd::{AccessLevel, EndWish, KiteConnection},
 };
 use kube::ResourceExt as _;
@@ -242,7 +242,7 @@ async fn end_one(
         "metadata": { "uid": connection.uid() },
         "spec": { "end": end },
     });
-    let edit = state.cluster().edit(FieldManager::API, &key, &patch);
+    let edit = state.cluster().edit(kite_core::managers::API, &key, &patch);
     let written: KiteConnection = match edit.await {
         Ok(written) => written,
         // Somebody else was first: one is about to hear of that.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kite_core::{
     activity::{REPORT_EVERY, report},
-    cluster::{Cluster as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ObjectKey},
 };
 
 use super::ticket::Grant;
@@ -31,7 +31,7 @@ pub(super) async fn tell(state: &ApiState, grant: &Grant) {
         return;
     }
     let lease = report(&grant.namespace, &grant.vm, &grant.uid, Timestamp::now());
-    let writing = state.cluster().apply(FieldManager::API, &lease);
+    let writing = state.cluster().apply(kite_core::managers::API, &lease);
     match tokio::time::timeout(PATIENCE, writing).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => tracing::warn!(vm = %key, %error, "the use of a VM cannot be reported"),

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     crd::KiteSession,
 };
 use kube::ResourceExt as _;
@@ -112,7 +112,7 @@ pub(super) async fn issue(
     let key = ObjectKey::of(session);
     let edited = state
         .cluster()
-        .edit::<KiteSession>(FieldManager::API, &key, &patch)
+        .edit::<KiteSession>(kite_core::managers::API, &key, &patch)
         .await
         .map_err(|error| match error {
             ClusterError::NotFound { .. } => session_ended(),
@@ -149,7 +149,7 @@ pub(super) async fn redeem(
         }});
         match state
             .cluster()
-            .edit::<KiteSession>(FieldManager::API, &key, &patch)
+            .edit::<KiteSession>(kite_core::managers::API, &key, &patch)
             .await
         {
             Ok(edited) => return Ok((valid(Some(grant))?, Some(Arc::new(edited)))),

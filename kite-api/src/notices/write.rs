@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, Object, ObjectKey},
+    cluster::{Cluster as _, ClusterError, ClusterExt as _, Object, ObjectKey},
     crd::{KiteUser, KiteVirtualMachine},
     names,
 };
@@ -151,7 +151,7 @@ pub(crate) async fn tell_ahead(
     let patch = json!({ "metadata": { "uid": user.uid(), "annotations": notes } });
     let edited = state
         .cluster()
-        .edit::<KiteUser>(FieldManager::API, &key, &patch)
+        .edit::<KiteUser>(kite_core::managers::API, &key, &patch)
         .await?;
     state.caches().users.caught_up_with(&edited).await;
     Ok(Ahead {

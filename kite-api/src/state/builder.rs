@@ -5,12 +5,7 @@ use std::{
     time::Duration,
 };
 
-use kite_core::{
-    cidr::Cidr,
-    cluster::{FieldManager, KubeCluster},
-    connections::Instance,
-    names,
-};
+use kite_core::{cidr::Cidr, cluster::KubeCluster, connections::Instance, names};
 use kube::Client;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -293,7 +288,7 @@ impl ApiStateBuilder {
             .await
             .map_err(|problem: Problem| BuildError(problem.detail().to_owned()))?;
         let caches = Arc::new(Caches::start(&self.client));
-        let cluster = KubeCluster::new(self.client.clone()).creating_as(FieldManager::API);
+        let cluster = KubeCluster::new(self.client.clone()).creating_as(kite_core::managers::API);
         let inner = Arc::new(Inner {
             audited: Audited::new(cluster.clone(), Arc::clone(&caches)),
             audit: self.audit,

@@ -8,9 +8,7 @@
 use aide::{OperationInput, generate::GenContext, openapi::Operation, operation::add_parameters};
 use axum::extract::FromRequestParts;
 use http::{header, request::Parts};
-use kite_core::cluster::{
-    Cluster as _, ClusterError, ClusterExt as _, FieldManager, Object, ObjectKey,
-};
+use kite_core::cluster::{Cluster as _, ClusterError, ClusterExt as _, Object, ObjectKey};
 use kube::{ResourceExt as _, api::PropagationPolicy};
 use serde_json::{Map, Value, json};
 
@@ -165,7 +163,10 @@ pub(crate) async fn edit_noting<K: Object>(
             metadata["annotations"] = json!(notes);
         }
         let patch = json!({ "metadata": metadata, "spec": spec });
-        let edited = state.cluster().edit(FieldManager::API, &key, &patch).await;
+        let edited = state
+            .cluster()
+            .edit(kite_core::managers::API, &key, &patch)
+            .await;
         match edited {
             Ok(edited) => {
                 cache.caught_up_with(&edited).await;

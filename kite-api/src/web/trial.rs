@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use kite_core::cluster::{ClusterError, FieldManager, Object, ObjectKey};
+use kite_core::cluster::{ClusterError, Object, ObjectKey};
 use kube::ResourceExt as _;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -88,7 +88,9 @@ pub(crate) async fn judge_edit<B: Input, K: Object>(state: &ApiState, form: &mut
             }
             let patch = json!({ "metadata": { "uid": object.uid() }, "spec": spec });
             let key = ObjectKey::of(object);
-            let answer = state.cluster().try_edit(FieldManager::API, &key, &patch);
+            let answer = state
+                .cluster()
+                .try_edit(kite_core::managers::API, &key, &patch);
             if !note::<K>(form, answer.await) {
                 return;
             }

@@ -1,7 +1,7 @@
 //! The first administrator.
 
 use kite_core::{
-    cluster::{Cluster as _, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterExt as _, ObjectKey},
     crd::{AccessLevel, KiteUser, KiteUserSpec},
     names,
 };
@@ -93,7 +93,7 @@ async fn a_crash_after_the_claim_can_be_repeated_by_the_same_name_only() {
     }}});
     world
         .cluster
-        .edit::<k8s_openapi::api::core::v1::Secret>(FieldManager::API, &key, &claim)
+        .edit::<k8s_openapi::api::core::v1::Secret>(kite_core::managers::API, &key, &claim)
         .await
         .unwrap();
 
@@ -120,7 +120,7 @@ async fn a_crash_after_the_account_was_made_is_finished_by_repeating() {
     let key = ObjectKey::cluster("root");
     world
         .cluster
-        .edit::<KiteUser>(FieldManager::API, &key, &mark)
+        .edit::<KiteUser>(kite_core::managers::API, &key, &mark)
         .await
         .unwrap();
 

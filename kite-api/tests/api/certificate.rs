@@ -3,7 +3,7 @@
 use ::http::Method;
 use k8s_openapi::api::core::v1::Secret;
 use kite_core::{
-    cluster::{Cluster as _, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterExt as _, ObjectKey},
     crd::{AccessLevel, KitePlatform, KitePlatformSpec, KitePlatformStatus, SignUp},
     names,
 };
@@ -399,7 +399,7 @@ async fn what_else_is_written_of_the_platform_is_in_nobodys_way() {
             gateway_addresses: vec!["192.0.2.7".to_owned()],
             ..KitePlatformStatus::default()
         });
-        let by = FieldManager::CONTROLLER;
+        let by = kite_core::managers::CONTROLLER;
         world.cluster.apply_status(by, &seen).await.unwrap();
         gate.let_on(2);
     };

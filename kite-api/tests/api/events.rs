@@ -6,7 +6,7 @@ use axum::body::BodyDataStream;
 use futures::StreamExt as _;
 use http::Method;
 use kite_core::{
-    cluster::{Cluster as _, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterExt as _, ObjectKey},
     crd::{AccessLevel, KiteSession, KiteUser},
     names,
 };
@@ -175,7 +175,7 @@ async fn edit_user(world: &World, name: &str, spec: Value) {
     let patch = json!({ "spec": spec });
     let _: KiteUser = world
         .cluster
-        .edit(FieldManager::CONTROLLER, &key, &patch)
+        .edit(kite_core::managers::CONTROLLER, &key, &patch)
         .await
         .unwrap();
 }
@@ -232,7 +232,11 @@ async fn who_reads_too_slowly_is_given_everything_again() {
         let patch = json!({"metadata": {"annotations": {"turn": turn.to_string()}}});
         let written = world
             .cluster
-            .edit::<kite_core::crd::KiteVirtualMachine>(FieldManager::CONTROLLER, &key, &patch)
+            .edit::<kite_core::crd::KiteVirtualMachine>(
+                kite_core::managers::CONTROLLER,
+                &key,
+                &patch,
+            )
             .await
             .unwrap();
         if turn == 1099 {

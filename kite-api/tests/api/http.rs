@@ -3,7 +3,7 @@
 use axum::body::Body;
 use http::{Method, Request, header};
 use kite_core::{
-    cluster::{Cluster as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ObjectKey},
     crd::{AccessLevel, GatewayHostKey, KitePlatform, KitePlatformSpec, KitePlatformStatus},
     names,
 };
@@ -35,7 +35,7 @@ async fn the_gateway_is_where_the_cluster_put_it() {
     let patch = json!({"spec": {"baseDomain": null, "gateway": {"serviceType": "NodePort"}}});
     let platform: KitePlatform = world
         .cluster
-        .edit(FieldManager::CONTROLLER, &key, &patch)
+        .edit(kite_core::managers::CONTROLLER, &key, &patch)
         .await
         .unwrap();
     world
@@ -58,7 +58,7 @@ async fn the_gateway_is_where_the_cluster_put_it() {
     });
     let platform = world
         .cluster
-        .apply_status(FieldManager::CONTROLLER, &seen)
+        .apply_status(kite_core::managers::CONTROLLER, &seen)
         .await
         .unwrap();
     world

@@ -10,7 +10,7 @@ use axum::Router;
 use jiff::{Timestamp, ToSpan as _};
 use kite_api::{ApiState, router};
 use kite_core::{
-    cluster::{Cluster as _, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterExt as _, ObjectKey},
     crd::{AccessLevel, KiteInvite, KiteUser, KiteUserSpec, SignUp},
 };
 use kite_fake::fault::{Call, Fault, Faults, Plan};
@@ -50,7 +50,7 @@ async fn edit_user(world: &World, name: &str, spec: Value) {
     let patch = json!({ "spec": spec });
     let edited: KiteUser = world
         .cluster
-        .edit(FieldManager::CONTROLLER, &key, &patch)
+        .edit(kite_core::managers::CONTROLLER, &key, &patch)
         .await
         .unwrap();
     world.state.caches().users.caught_up_with(&edited).await;
@@ -116,7 +116,7 @@ async fn the_link_has_the_token_where_no_server_sees_it() {
     platform.status = Some(status);
     let written = world
         .cluster
-        .apply_status(FieldManager::CONTROLLER, &platform)
+        .apply_status(kite_core::managers::CONTROLLER, &platform)
         .await
         .unwrap();
     world
@@ -276,7 +276,7 @@ async fn a_claim_holds_for_its_username_until_that_cannot_be_had() {
     claimed.status = Some(serde_json::from_value(json!({"claimedFor": "ann"})).unwrap());
     world
         .cluster
-        .apply_status(FieldManager::API, &claimed)
+        .apply_status(kite_core::managers::API, &claimed)
         .await
         .unwrap();
 

@@ -2,7 +2,7 @@
 
 use http::{Method, header};
 use kite_core::{
-    cluster::{Cluster as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ObjectKey},
     crd::{AccessLevel, KiteVirtualMachine, KiteVirtualMachineStatus, VmPhase},
     names,
 };
@@ -92,7 +92,7 @@ async fn lists_are_searched_and_filtered() {
     });
     let seen = world
         .cluster
-        .apply_status(FieldManager::CONTROLLER, &vm)
+        .apply_status(kite_core::managers::CONTROLLER, &vm)
         .await
         .unwrap();
     world.state.caches().vms.caught_up_with(&seen).await;
@@ -145,7 +145,7 @@ async fn an_edit_counts_only_if_nobody_edited_meanwhile() {
     });
     world
         .cluster
-        .apply_status(FieldManager::CONTROLLER, &status)
+        .apply_status(kite_core::managers::CONTROLLER, &status)
         .await
         .unwrap();
 

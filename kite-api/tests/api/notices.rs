@@ -411,7 +411,7 @@ async fn a_vm_that_will_be_deleted_is_told_of() {
             .clone_from(&vm.metadata.namespace);
         let expiry = json!({"expiredAt": from_now(-1), "deleteAt": until});
         expired.status = Some(serde_json::from_value(json!({ "expiry": expiry })).unwrap());
-        let controller = FieldManager::CONTROLLER;
+        let controller = kite_core::managers::CONTROLLER;
         let expired = world
             .cluster
             .apply_status(controller, &expired)
@@ -454,7 +454,7 @@ async fn who_deletes_a_vm_just_before_its_time_is_told_of_nothing() {
     });
     let notice = json!({"hy3ons.github.io/notice-end": record.to_string()});
     let patch = json!({"metadata": {"annotations": notice}});
-    let (key, manager) = (ObjectKey::cluster("ann"), FieldManager::API);
+    let (key, manager) = (ObjectKey::cluster("ann"), kite_core::managers::API);
     let edited: KiteUser = world.cluster.edit(manager, &key, &patch).await.unwrap();
     world.state.caches().users.caught_up_with(&edited).await;
     assert_eq!(kinds(&world, &ann).await, [""; 0]);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Method;
 use jiff::Timestamp;
 use kite_core::{
-    cluster::{Cluster as _, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterExt as _, ObjectKey},
     crd::{
         AccessLevel, IdleStatus, KiteImage, KiteVirtualMachine, KiteVirtualMachineOffer,
         KiteVirtualMachineOfferStatus, KiteVirtualMachineStatus, OfferPhase,
@@ -87,7 +87,7 @@ async fn an_offer_is_seen_by_whom_it_is_for_while_it_can_be_claimed() {
         phase: Some(OfferPhase::Claimed),
         ..KiteVirtualMachineOfferStatus::default()
     });
-    let manager = FieldManager::CONTROLLER;
+    let manager = kite_core::managers::CONTROLLER;
     let claimed = world.cluster.apply_status(manager, &offer).await.unwrap();
     world.state.caches().offers.caught_up_with(&claimed).await;
     assert!(world.get(OFFERS, &bob).await.names().is_empty());
@@ -110,7 +110,7 @@ async fn an_offer_is_seen_by_whom_it_is_for_while_it_can_be_claimed() {
         claimed_by: Some(serde_json::from_value(claim).unwrap()),
         ..KiteVirtualMachineOfferStatus::default()
     });
-    let manager = FieldManager::CONTROLLER;
+    let manager = kite_core::managers::CONTROLLER;
     let claimed = world.cluster.apply_status(manager, &offer).await.unwrap();
     world.state.caches().offers.caught_up_with(&claimed).await;
     let answer = world.post(CLAIM, &bob, json!({"name": "web"})).await;
@@ -183,7 +183,7 @@ async fn starting_a_vm_that_was_stopped_because_it_was_idle_is_an_edit() {
         }),
         ..KiteVirtualMachineStatus::default()
     });
-    let manager = FieldManager::CONTROLLER;
+    let manager = kite_core::managers::CONTROLLER;
     let idle = world.cluster.apply_status(manager, &idle).await.unwrap();
     world.state.caches().vms.caught_up_with(&idle).await;
 

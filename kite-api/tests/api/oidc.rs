@@ -12,7 +12,7 @@ use axum::{Router, body::Body};
 use http::{Method, Request, header};
 use kite_api::{ApiState, ApiStateBuilder};
 use kite_core::{
-    cluster::{Cluster as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ObjectKey},
     crd::{AccessLevel, Identity, KitePlatform, KiteUser},
     names,
 };
@@ -57,7 +57,7 @@ async fn set(world: &World, provider: &Provider, settings: Value) {
     }
     let key = ObjectKey::cluster(names::PLATFORM);
     let patch = json!({"spec": {"signInProviders": [one]}});
-    let edit = world.cluster.edit(FieldManager::API, &key, &patch);
+    let edit = world.cluster.edit(kite_core::managers::API, &key, &patch);
     let written: KitePlatform = edit.await.unwrap();
     world
         .state
@@ -178,7 +178,7 @@ async fn nobody_gets_into_an_account_by_its_name_or_address() {
     let patch = json!({"spec": {"email": "ann@corp.test"}});
     let edited: KiteUser = world
         .cluster
-        .edit(FieldManager::API, &key, &patch)
+        .edit(kite_core::managers::API, &key, &patch)
         .await
         .unwrap();
     world.state.caches().users.caught_up_with(&edited).await;
@@ -375,7 +375,7 @@ async fn suspended_people_stay_out_and_their_sessions_end() {
     let patch = json!({"spec": {"suspended": true}});
     let edited: KiteUser = world
         .cluster
-        .edit(FieldManager::API, &key, &patch)
+        .edit(kite_core::managers::API, &key, &patch)
         .await
         .unwrap();
     world.state.caches().users.caught_up_with(&edited).await;
@@ -410,7 +410,7 @@ async fn a_client_with_a_secret_proves_itself_by_the_secret_of_the_cluster() {
     secret.string_data = Some([staff, bound].into());
     world
         .cluster
-        .apply(FieldManager::CONTROLLER, &secret)
+        .apply(kite_core::managers::CONTROLLER, &secret)
         .await
         .unwrap();
     // As the standard has it, both are written like form fields.

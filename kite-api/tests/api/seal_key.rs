@@ -4,7 +4,7 @@ use http::Method;
 use jiff::{Timestamp, ToSpan as _};
 use k8s_openapi::api::core::v1::Secret;
 use kite_core::{
-    cluster::{Cluster as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ObjectKey},
     crd::{AccessLevel, KiteSecondFactor},
     names,
 };
@@ -35,7 +35,9 @@ async fn an_hour_later(world: &World) {
     let then = (Timestamp::now() - 1.hour()).to_string();
     let patch = json!({"metadata": {"annotations": {"hy3ons.github.io/rotated-at": then}}});
     let at = at();
-    let edited = world.cluster.edit::<Secret>(FieldManager::API, &at, &patch);
+    let edited = world
+        .cluster
+        .edit::<Secret>(kite_core::managers::API, &at, &patch);
     edited.await.unwrap();
 }
 
@@ -45,7 +47,7 @@ async fn seal_as(world: &World, sealed: &str) {
     let key = ObjectKey::cluster("ann");
     let edited = world
         .cluster
-        .edit::<KiteSecondFactor>(FieldManager::API, &key, &patch);
+        .edit::<KiteSecondFactor>(kite_core::managers::API, &key, &patch);
     edited.await.unwrap();
 }
 

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use http::{Method, header};
 use kite_core::{
     cidr::Cidr,
-    cluster::{Cluster as _, FieldManager},
+    cluster::Cluster as _,
     crd::{AccessLevel, KitePlatform, KitePlatformSpec, KitePlatformStatus},
     names,
 };
@@ -68,7 +68,7 @@ pub async fn tell_of_node(world: &World) {
     });
     let written = world
         .cluster
-        .apply_status(FieldManager::CONTROLLER, &platform)
+        .apply_status(kite_core::managers::CONTROLLER, &platform)
         .await
         .unwrap();
     let platforms = &world.state.caches().platforms;

@@ -3,7 +3,7 @@
 use http::{Method, StatusCode};
 use jiff::{Timestamp, ToSpan as _};
 use kite_core::{
-    cluster::{Cluster as _, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterExt as _, ObjectKey},
     crd::{AccessLevel, KiteToken, KiteUser},
 };
 use serde_json::{Value, json};
@@ -385,7 +385,7 @@ async fn the_last_use_is_written_down_once_an_hour() {
     );
     let aged = world
         .cluster
-        .apply_status(FieldManager::API, &aged)
+        .apply_status(kite_core::managers::API, &aged)
         .await
         .unwrap();
     let third = world.replica().await;

@@ -7,7 +7,7 @@ use http::{Method, StatusCode};
 use jiff::Timestamp;
 use kite_api::ApiState;
 use kite_core::{
-    cluster::{Cluster as _, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterExt as _, ObjectKey},
     connections::{Instance, object},
     crd::{AccessLevel, KiteConnection, KiteVirtualMachine},
     names,
@@ -70,7 +70,7 @@ pub async fn report(
 ) -> KiteConnection {
     let spec = serde_json::from_value(spec(vm, instance, number, &more)).unwrap();
     let connection = object(&vm.namespace().unwrap(), spec);
-    let manager = FieldManager::GATEWAY;
+    let manager = kite_core::managers::GATEWAY;
     let connection = world.cluster.apply(manager, &connection).await.unwrap();
     let seen = &world.state.caches().connections;
     seen.caught_up_with(&connection).await;
@@ -296,7 +296,7 @@ pub async fn lasting(world: &World) -> usize {
 
 pub async fn beat(world: &World, instance: &Instance) {
     let lease = instance.heartbeat(names::PLATFORM_NAMESPACE, Timestamp::now());
-    let manager = FieldManager::GATEWAY;
+    let manager = kite_core::managers::GATEWAY;
     world.cluster.apply(manager, &lease).await.unwrap();
 }
 

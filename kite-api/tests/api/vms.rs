@@ -91,7 +91,7 @@ async fn what_was_seen_is_shown() {
     });
     let seen = world
         .cluster
-        .apply_status(FieldManager::CONTROLLER, &seen)
+        .apply_status(kite_core::managers::CONTROLLER, &seen)
         .await
         .unwrap();
     world.state.caches().vms.caught_up_with(&seen).await;
@@ -118,7 +118,7 @@ async fn what_a_vm_takes_of_the_quota_is_what_it_was_granted() {
         granted: Some(serde_json::from_value(granted).unwrap()),
         ..KiteVirtualMachineStatus::default()
     });
-    let controller = FieldManager::CONTROLLER;
+    let controller = kite_core::managers::CONTROLLER;
     let seen = world.cluster.apply_status(controller, &seen).await.unwrap();
     world.state.caches().vms.caught_up_with(&seen).await;
     let shown = world.get("/api/v1/vms/web", &ann).await;
@@ -376,7 +376,7 @@ async fn one_answer_names_all_that_is_wrong_with_an_edit() {
     made.metadata.namespace.clone_from(&vm.metadata.namespace);
     let disk = json!({"name": "web-disk", "size": "10Gi"});
     made.status = Some(serde_json::from_value(json!({ "disk": disk })).unwrap());
-    let controller = FieldManager::CONTROLLER;
+    let controller = kite_core::managers::CONTROLLER;
     world.cluster.apply_status(controller, &made).await.unwrap();
 
     let edit = json!({
@@ -639,7 +639,7 @@ async fn an_edit_touches_only_what_it_names() {
     made.metadata.namespace.clone_from(&vm.metadata.namespace);
     let disk = json!({"name": "web-disk", "size": "10Gi"});
     made.status = Some(serde_json::from_value(json!({"disk": disk})).unwrap());
-    let controller = FieldManager::CONTROLLER;
+    let controller = kite_core::managers::CONTROLLER;
     world.cluster.apply_status(controller, &made).await.unwrap();
     for (edit, field) in [
         (json!({"image": "other"}), "image"),

@@ -135,7 +135,7 @@ impl World {
         );
         let written = self
             .cluster
-            .apply(FieldManager::CONTROLLER, &platform)
+            .apply(kite_core::managers::CONTROLLER, &platform)
             .await
             .unwrap();
         self.state.caches().platforms.caught_up_with(&written).await;
@@ -197,7 +197,7 @@ impl World {
         });
         let written = self
             .cluster
-            .apply_status(FieldManager::CONTROLLER, &status)
+            .apply_status(kite_core::managers::CONTROLLER, &status)
             .await
             .unwrap();
         self.state.caches().users.caught_up_with(&written).await;

@@ -166,8 +166,8 @@ macro_rules! salvaged_status {
         }
 
         impl $crate::cluster::StoredStatus for $status {
-            fn unread(&self) -> Option<&$crate::crd::UnreadStatus> {
-                self.unreadable.as_deref()
+            fn stored(&self, read: &serde_json::Value) -> Option<serde_json::Value> {
+                self.unreadable.as_ref().map(|it| it.stored(read.clone()))
             }
         }
 
@@ -211,7 +211,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::{
-        cluster::Lenient,
+        cluster::{Lenient, StoredStatus as _, merge_patch},
         crd::{
             KiteImage, KiteInvite, KitePlatform, KiteTokenStatus, KiteUser, KiteVirtualMachine,
             KiteVirtualMachineOffer, KiteVirtualMachineStatus, VmPhase,
@@ -377,5 +377,46 @@ mod tests {
             serde_json::from_value(json!({"lastUsedAt": "yesterday"})).unwrap();
         assert_eq!(status.last_used_at, None);
         assert!(status.unreadable.is_some());
+    }
+
+    /// What is named to write the phase `Running` and nothing else.
+    fn patch(status: &Value) -> Option<Value> {
+        let old = vm(status).status.unwrap();
+        let read = serde_json::to_value(&old).unwrap();
+        let stored = old.stored(&read).unwrap_or(read);
+        let unread = old.unreadable;
+        let new = KiteVirtualMachineStatus {
+            phase: Some(VmPhase::Running),
+            unreadable: unread.and_then(|it| it.rewritten()).map(Box::new),
+            ..KiteVirtualMachineStatus::default()
+        };
+        merge_patch(&stored, &serde_json::to_value(new).unwrap())
+    }
+
+    #[test]
+    fn a_patch_names_what_goes_and_never_what_is_kept() {
+        assert_eq!(patch(&json!({"phase": "Running"})), None);
+        for (status, named) in [
+            (
+                json!({"phase": "Asleep", "nodeName": 5, "conditions": {"a": 1}}),
+                json!({"phase": "Running", "nodeName": null, "conditions": null}),
+            ),
+            (
+                json!({"disk": "web-disk", "granted": {"cpu": 2}, "nodeName": "node-1"}),
+                json!({"phase": "Running", "granted": null, "nodeName": null}),
+            ),
+            (
+                json!({"phase": {"was": "odd"}}),
+                json!({"phase": "Running"}),
+            ),
+        ] {
+            assert_eq!(patch(&status), Some(named), "{status}");
+        }
+        // There is no field to leave as it is.
+        let odd = json!("what");
+        assert_eq!(
+            patch(&odd),
+            Some(json!({"phase": "Running", "disk": "what"}))
+        );
     }
 }

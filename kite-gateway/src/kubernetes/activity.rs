@@ -12,7 +12,6 @@ use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kite_core::activity::{REPORT_EVERY, report};
-use kite_core::cluster::FieldManager;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use tokio::time::Instant;
@@ -116,7 +115,7 @@ async fn send(client: &Client, machine: &Machine, at: Timestamp, patience: Durat
     let vm = &machine.vm;
     let lease = report(&vm.namespace, &vm.name, &machine.uid, at);
     let api: Api<Lease> = Api::namespaced(client.clone(), &vm.namespace);
-    let params = PatchParams::apply(FieldManager::GATEWAY.as_str()).force();
+    let params = PatchParams::apply(kite_core::managers::GATEWAY.as_str()).force();
     let name = lease.name_any();
     let patch = Patch::Apply(&lease);
     match tokio::time::timeout(patience, api.patch(&name, &params, &patch)).await {

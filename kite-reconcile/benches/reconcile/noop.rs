@@ -14,8 +14,9 @@ use kite_core::{
     kubevirt::{VirtualMachine, VirtualMachineInstance},
 };
 use kite_reconcile::{
-    Context,
+    Context, Kinds as _,
     cache::{self, Caches, Feeder},
+    kinds::KiteKinds,
     user, vm,
 };
 use kube::{api::ListParams, runtime::watcher::Event};
@@ -201,7 +202,7 @@ async fn fill<K: Object>(
     builder: &mut cache::Builder,
     cluster: &KubeCluster,
 ) -> Box<dyn std::any::Any> {
-    let mut feeder: Feeder<K> = builder.fed_for_kite();
+    let mut feeder: Feeder<K> = builder.fed_as(&KiteKinds::options::<K>());
     feeder.apply(Event::Init, |_| {});
     for object in all::<K>(cluster).await {
         feeder.apply(Event::InitApply(object), |_| {});

@@ -13,7 +13,7 @@ use kite_core::{
 use kite_fake::FakeCluster;
 use kite_fake::actors::{Actors, Rules};
 use kite_fake_kubevirt::play;
-use kite_reconcile::{Context, Metrics};
+use kite_reconcile::{Context, Metrics, metrics};
 use kube::{Client, api::ObjectMeta};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -148,7 +148,7 @@ pub struct Controllers {
 impl Controllers {
     /// Starts all of them with `client`.
     pub fn start(client: Client) -> Self {
-        let metrics = Metrics::default();
+        let metrics = metrics();
         let stop = CancellationToken::new();
         let context = Context::new(KubeCluster::new(client.clone()))
             .with_clock(Timestamp::now)

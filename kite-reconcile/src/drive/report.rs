@@ -14,7 +14,7 @@ use kite_core::{
 use kube::{Resource as _, core::object::HasStatus as _};
 
 use super::Reconciler;
-use crate::{Error, context::Context, plan::Plan};
+use crate::{Error, context::Context, plan::Plan, story::story};
 
 /// A status as all of Kite's kinds have one.
 pub(crate) trait Status: Clone + Default + PartialEq + StoredStatus {
@@ -94,7 +94,11 @@ pub(super) async fn write_status<R: Reconciler, C: Cluster>(
     let written = context.cluster.write_status(manager, object, status);
     match written.await {
         Ok(told) => {
-            context.events.tell(object, old, &new, &context.clock);
+            if context.events.are_heard() {
+                context
+                    .events
+                    .tell(object, story(old, &new), &context.clock);
+            }
             Ok(Some(told))
         }
         // Deleted meanwhile: nobody is left to read it.

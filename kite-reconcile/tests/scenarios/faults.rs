@@ -13,6 +13,7 @@ use kite_core::{
     crd::{KiteReservation, KiteVirtualMachine, VmPhase},
     kubevirt::VirtualMachine,
 };
+use kite_reconcile::Failure as _;
 use kite_reconcile::vm;
 use serde_json::Value;
 

@@ -13,7 +13,7 @@ use kite_core::{
 use kite_fake::FakeCluster;
 use kite_fake::actors::Rules;
 use kite_fake_kubevirt::play;
-use kite_reconcile::{Context, Metrics};
+use kite_reconcile::{Context, Metrics, metrics};
 use kube::api::ListParams;
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use tokio_util::sync::CancellationToken;
@@ -50,7 +50,7 @@ async fn cost(users: usize, vms: usize) -> Cost {
     cluster.create(&platform()).await.unwrap();
     cluster.create(&image("debian-12")).await.unwrap();
 
-    let metrics = Metrics::default();
+    let metrics = metrics();
     let clock = fake.clone();
     let context = Context::new(cluster.clone())
         .with_clock(move || clock.now())

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use kite_core::{
     activity,
-    cluster::{Cluster as _, FieldManager},
+    cluster::Cluster as _,
     conditions::{find, is_true},
     crd::{KiteVirtualMachine, PowerState, VmPhase},
     kubevirt::VirtualMachine,
@@ -47,7 +47,7 @@ async fn run_strategy(world: &World) -> Option<String> {
 async fn use_it(world: &World, vm: &KiteVirtualMachine) {
     let uid = vm.metadata.uid.as_deref().unwrap();
     let lease = activity::report(ANN, "web", uid, world.now());
-    let manager = FieldManager::GATEWAY;
+    let manager = kite_core::managers::GATEWAY;
     world.cluster.apply(manager, &lease).await.unwrap();
 }
 

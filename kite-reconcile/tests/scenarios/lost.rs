@@ -9,7 +9,7 @@ use kite_core::{
     kubevirt::VirtualMachineInstance,
     labels,
 };
-use kite_reconcile::{Settings, events::story};
+use kite_reconcile::{Settings, story::story};
 use kube::ResourceExt as _;
 use serde_json::json;
 

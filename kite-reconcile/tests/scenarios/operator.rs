@@ -13,9 +13,11 @@ use kite_fake::FakeCluster;
 use kite_fake::actors::{Actors, Rules};
 use kite_fake_kubevirt::everything;
 use kite_reconcile::{
-    Context, Metrics, RequestMetrics,
+    Context,
     leader::{Election, ElectionError, Leadership},
+    metrics,
     operator::Operator,
+    request_metrics,
 };
 use kube::{Client, api::ListParams, client::Body};
 use prometheus_client::{encoding::text::encode, registry::Registry};
@@ -76,7 +78,7 @@ impl Site {
     }
 
     fn run_with(&self, client: Client, operator: Operator) -> Running {
-        let (metrics, requests) = (Metrics::default(), RequestMetrics::default());
+        let (metrics, requests) = (metrics(), request_metrics());
         let mut registry = Registry::default();
         metrics.register(&mut registry);
         requests.register(&mut registry);

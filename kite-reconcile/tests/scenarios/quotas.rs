@@ -273,7 +273,7 @@ async fn one_that_was_made_before_grants_were_told_keeps_what_it_has() {
     (status.granted, status.asking) = (None, None);
     status.disk.as_mut().unwrap().size = None;
     vm.metadata.managed_fields = None;
-    let controller = FieldManager::CONTROLLER;
+    let controller = kite_core::managers::CONTROLLER;
     world.cluster.apply_status(controller, &vm).await.unwrap();
     let ann = world.find::<KiteUser>("", "ann").await.unwrap();
     let none = json!({"cpu": 1, "memory": "1Gi", "disk": "1Gi"});

@@ -9,6 +9,7 @@ use kite_core::{
     kubevirt::VirtualMachine,
     labels,
 };
+use kite_reconcile::Failure as _;
 use kite_reconcile::{
     keys::{KeySource as _, RandomKeys},
     vm,

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::{core::v1::PersistentVolumeClaim, storage::v1::StorageClass};
 use kite_core::{
-    cluster::{Cluster as _, FieldManager},
+    cluster::Cluster as _,
     conditions::find,
     crd::{ImageSource, KiteImage, KiteVirtualMachine, NamedSource, OsFamily, VmPhase},
     kubevirt::{
@@ -268,7 +268,7 @@ async fn a_disk_that_was_grown_by_too_little_is_grown_to_its_size() {
     vm.metadata.managed_fields = None;
     world
         .cluster
-        .apply_status(FieldManager::CONTROLLER, &vm)
+        .apply_status(kite_core::managers::CONTROLLER, &vm)
         .await
         .unwrap();
     world.settle().await;

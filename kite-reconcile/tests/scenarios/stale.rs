@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 use kite_core::{
     activity,
     cdi::DataVolume,
-    cluster::{Cluster as _, FieldManager, Object},
+    cluster::{Cluster as _, Object},
     conditions::find,
     crd::{
         KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine,
@@ -415,7 +415,7 @@ async fn use_that_no_cache_knows_of_keeps_a_vm_on() {
     let context = world.context.cached(caches.build());
     let uid = vm.metadata.uid.as_deref().unwrap();
     let used = activity::report(ANN, "web", uid, world.now());
-    let gateway = FieldManager::GATEWAY;
+    let gateway = kite_core::managers::GATEWAY;
     world.cluster.apply(gateway, &used).await.unwrap();
     vm::reconcile(&vm, &context).await.unwrap();
     let machine: VirtualMachine = world.find(ANN, "web").await.unwrap();

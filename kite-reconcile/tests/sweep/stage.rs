@@ -40,10 +40,11 @@ use kite_fake_kubevirt::kubevirt::{
     NodeAgent, SUBRESOURCES, VirtualMachines, VmSubresources,
 };
 use kite_reconcile::{
-    Context,
-    cache::{CachedCluster, Caches, selection},
+    Context, Kinds as _,
+    cache::{CachedCluster, Caches},
     image,
     keys::{KeyError, KeySource},
+    kinds::{KiteKinds, selection},
     offer, platform,
     triggers::{self, Listener},
     user, vm,
@@ -106,7 +107,7 @@ fn context<K: Object>(seat: Seat<K>) -> Arc<Context<CachedCluster<KubeCluster>>>
     let mut caches = Caches::builder();
     macro_rules! feed {
         ($($kind:ty),* $(,)?) => { $( {
-            let mut feeder = caches.fed_for_kite::<$kind>();
+            let mut feeder = caches.fed_as(&KiteKinds::options::<$kind>());
             seat.tap::<$kind>(move |event| feeder.apply(event, |_| {}));
         } )* };
     }

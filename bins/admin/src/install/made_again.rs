@@ -1,7 +1,6 @@
 //! Who makes an object again that is deleted, as far as the cluster tells.
 
 use k8s_openapi::api::coordination::v1::Lease;
-use kite_core::cluster::FieldManager;
 use kite_render::install::Process;
 use kube::{
     Api, Client,
@@ -18,7 +17,7 @@ pub(super) async fn makers(client: &Client, object: &DynamicObject) -> String {
     if managers.is_empty() {
         return "nobody who gives a name".to_owned();
     }
-    let is_controller = |it: &String| it == FieldManager::CONTROLLER.as_str();
+    let is_controller = |it: &String| it == kite_core::managers::CONTROLLER.as_str();
     if managers.iter().any(is_controller) {
         managers.extend(leaders(client).await);
     }

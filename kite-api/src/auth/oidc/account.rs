@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     crd::{Identity, KiteReservation, KiteUser, KiteUserSpec, SignInProvider},
     names,
 };
@@ -289,7 +289,11 @@ async fn write(
         },
         "spec": spec,
     });
-    match state.cluster().edit(FieldManager::API, key, &patch).await {
+    match state
+        .cluster()
+        .edit(kite_core::managers::API, key, &patch)
+        .await
+    {
         Ok(edited) => Ok(Some(edited)),
         Err(ClusterError::Conflict { .. }) => Ok(None),
         Err(error) => Err(error.into()),

@@ -1,7 +1,7 @@
 //! What ends a console.
 
 use kite_core::{
-    cluster::{Cluster as _, FieldManager},
+    cluster::Cluster as _,
     connections::{Instance, object},
     crd::{AccessLevel, VmPhase},
     names,
@@ -48,7 +48,10 @@ async fn because_somebody_wants_it() {
     let spec = serde_json::from_value(spec).unwrap();
     let reported = object(&names::user_namespace("ann"), spec);
     let cluster = &stage.world.cluster;
-    let reported = cluster.apply(FieldManager::API, &reported).await.unwrap();
+    let reported = cluster
+        .apply(kite_core::managers::API, &reported)
+        .await
+        .unwrap();
     let path = format!(
         "/api/v1/vms/web/sessions/{}?reason=over",
         reported.name_any()

@@ -6,7 +6,7 @@ use axum::Router;
 use futures::{SinkExt as _, StreamExt as _};
 use kite_api::ApiStateBuilder;
 use kite_core::{
-    cluster::{Cluster as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ObjectKey},
     crd::{AccessLevel, KiteVirtualMachine, KiteVirtualMachineStatus, VmPhase},
     names,
 };
@@ -103,7 +103,9 @@ impl Stage {
             ..KiteVirtualMachineStatus::default()
         });
         let cluster = &self.world.cluster;
-        let written = cluster.apply_status(FieldManager::CONTROLLER, &seen).await;
+        let written = cluster
+            .apply_status(kite_core::managers::CONTROLLER, &seen)
+            .await;
         let vms = &self.world.state.caches().vms;
         vms.caught_up_with(&written.unwrap()).await;
     }

@@ -3,11 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use k8s_openapi::api::core::v1::Secret;
-use kite_core::{
-    cluster::{Cluster as _, FieldManager},
-    crd::AccessLevel,
-    names,
-};
+use kite_core::{cluster::Cluster as _, crd::AccessLevel, names};
 use serde_json::{Value, json};
 
 use super::{ORIGIN, START, location, provider::Provider, set, sign_in, world};
@@ -24,7 +20,7 @@ async fn write(world: &World, data: Value) {
     .unwrap();
     world
         .cluster
-        .apply(FieldManager::CONTROLLER, &secret)
+        .apply(kite_core::managers::CONTROLLER, &secret)
         .await
         .unwrap();
 }

@@ -2,7 +2,7 @@
 
 use http::Method;
 use kite_core::{
-    cluster::{Cluster as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ObjectKey},
     crd::{AccessLevel, Identity, KiteUser},
 };
 use serde_json::{Value, json};
@@ -91,7 +91,9 @@ async fn an_account_is_linked_used_and_unlinked() {
 async fn take_identities(world: &World, name: &str) {
     let patch = json!({"spec": {"identities": []}});
     let key = ObjectKey::cluster(name);
-    let edit = world.cluster.edit(FieldManager::CONTROLLER, &key, &patch);
+    let edit = world
+        .cluster
+        .edit(kite_core::managers::CONTROLLER, &key, &patch);
     let edited: KiteUser = edit.await.unwrap();
     world.state.caches().users.caught_up_with(&edited).await;
 }
@@ -144,7 +146,9 @@ async fn who_unlinks_what_they_came_in_by_is_signed_out() {
         {"issuer": provider.issuer, "subject": "1002"},
     ]}});
     let key = ObjectKey::cluster("ann");
-    let edit = world.cluster.edit(FieldManager::CONTROLLER, &key, &body);
+    let edit = world
+        .cluster
+        .edit(kite_core::managers::CONTROLLER, &key, &body);
     let edited: KiteUser = edit.await.unwrap();
     world.state.caches().users.caught_up_with(&edited).await;
     let gone = unlink(&world, &ann, &items[0]["id"]).await;
@@ -301,7 +305,7 @@ async fn where_two_accounts_have_an_identity_the_reservation_decides() {
         world.user(name, AccessLevel::User).await;
         let patch = json!({"spec": {"identities": [&identity]}});
         let key = ObjectKey::cluster(name);
-        let manager = kite_core::cluster::FieldManager::CONTROLLER;
+        let manager = kite_core::managers::CONTROLLER;
         let edited: KiteUser = world.cluster.edit(manager, &key, &patch).await.unwrap();
         world.state.caches().users.caught_up_with(&edited).await;
     }

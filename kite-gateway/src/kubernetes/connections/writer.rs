@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt as _, stream};
 use jiff::Timestamp;
-use kite_core::cluster::{Cluster, ClusterError, FieldManager, ObjectKey};
+use kite_core::cluster::{Cluster, ClusterError, ObjectKey};
 use kite_core::connections::{BEAT_EVERY, object};
 use kite_core::crd::KiteConnection;
 use kube::runtime::watcher::{self, Event as WatchEvent};
@@ -245,7 +245,7 @@ impl<C: Cluster, L: Live> Writer<C, L> {
             .shared
             .instance
             .heartbeat(&self.namespace, Timestamp::now());
-        let writing = self.cluster.apply(FieldManager::GATEWAY, &lease);
+        let writing = self.cluster.apply(kite_core::managers::GATEWAY, &lease);
         match tokio::time::timeout(PATIENCE, writing).await {
             Ok(Ok(_)) => Sent::Taken,
             Ok(Err(error)) => {
@@ -296,7 +296,7 @@ impl<C: Cluster, L: Live> Writer<C, L> {
                 // Whoever said so owns that field: leaving it out does not take it back.
                 let patch = json!({"spec": {"ended": null}});
                 let key = ObjectKey::of(&object);
-                let manager = FieldManager::GATEWAY;
+                let manager = kite_core::managers::GATEWAY;
                 let edit = self.cluster.edit::<KiteConnection>(manager, &key, &patch);
                 match edit.await {
                     // It was deleted meanwhile, and is made anew.
@@ -304,7 +304,9 @@ impl<C: Cluster, L: Live> Writer<C, L> {
                     Err(error) => return Err(error),
                 }
             }
-            self.cluster.apply(FieldManager::GATEWAY, &object).await
+            self.cluster
+                .apply(kite_core::managers::GATEWAY, &object)
+                .await
         };
         match tokio::time::timeout(patience, writing).await {
             Ok(Ok(_)) => Sent::Taken,

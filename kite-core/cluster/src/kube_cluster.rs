@@ -1,0 +1,326 @@
+//! [`Cluster`] over a `kube::Client`.
+
+use async_trait::async_trait;
+use kube::{
+    Client, ResourceExt as _,
+    api::{
+        DeleteParams, GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams,
+        Preconditions, PropagationPolicy,
+    },
+    core::Request,
+};
+use serde::de::DeserializeOwned;
+
+use super::{Cluster, ClusterError, FieldManager, Lenient, Listed, Object, ObjectKey};
+
+/// A cluster behind a `kube::Client`: one request per method, nothing added.
+#[derive(Clone)]
+pub struct KubeCluster {
+    client: Client,
+    creator: Option<FieldManager>,
+}
+
+impl KubeCluster {
+    /// Uses `client` for every request.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            creator: None,
+        }
+    }
+
+    /// The same cluster, with `manager` as the owner of what [`Cluster::create`] makes,
+    /// whom the API server takes from the client's name otherwise.
+    #[must_use]
+    pub fn creating_as(mut self, manager: FieldManager) -> Self {
+        self.creator = Some(manager);
+        self
+    }
+
+    /// The client, for what [`Cluster`] leaves to `kube_runtime`.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Asks what would come of [`Cluster::create`] for `object`: the API server
+    /// judges it, and stores nothing (`dryRun`).
+    pub async fn try_create<K: Object>(&self, object: &K) -> Result<K, ClusterError> {
+        self.post("try to create", object, true).await
+    }
+
+    /// Asks what would come of [`Cluster::edit`] with `patch`: the API server judges
+    /// it, and stores nothing (`dryRun`).
+    pub async fn try_edit<K: Object>(
+        &self,
+        manager: FieldManager,
+        key: &ObjectKey,
+        patch: &serde_json::Value,
+    ) -> Result<K, ClusterError> {
+        self.merge("try to edit", manager, key, patch, true).await
+    }
+
+    async fn post<K: Object>(
+        &self,
+        verb: &'static str,
+        object: &K,
+        dry_run: bool,
+    ) -> Result<K, ClusterError> {
+        let key = ObjectKey::of(object);
+        let request = encode(object).and_then(|body| {
+            let params = PostParams {
+                dry_run,
+                field_manager: self.creator.map(|it| it.as_str().to_owned()),
+            };
+            at::<K>(&key).create(&params, body)
+        });
+        self.send::<K, _>(verb, &key, request).await
+    }
+
+    async fn merge<K: Object>(
+        &self,
+        verb: &'static str,
+        manager: FieldManager,
+        key: &ObjectKey,
+        patch: &serde_json::Value,
+        dry_run: bool,
+    ) -> Result<K, ClusterError> {
+        let params = PatchParams {
+            dry_run,
+            field_manager: Some(manager.as_str().to_owned()),
+            ..PatchParams::default()
+        };
+        let request = at::<K>(key).patch(&key.name, &params, &Patch::Merge(patch));
+        self.send::<K, _>(verb, key, request).await
+    }
+
+    async fn send<K: Object, T: DeserializeOwned>(
+        &self,
+        verb: &'static str,
+        key: &ObjectKey,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<T, ClusterError> {
+        let text = self.text::<K>(verb, key, request).await?;
+        serde_json::from_str(&text).map_err(|error| unreadable::<K>(verb, key, error))
+    }
+
+    /// The answer as it came. Not kube's own way of reading it, which logs answers
+    /// that it cannot read, Secrets among them.
+    async fn text<K: Object>(
+        &self,
+        verb: &'static str,
+        key: &ObjectKey,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<String, ClusterError> {
+        let answer = match request {
+            Ok(request) => self.client.request_text(request).await,
+            Err(error) => Err(kube::Error::BuildRequest(error)),
+        };
+        answer.map_err(|error| ClusterError::from_kube(operation::<K>(verb, key), error))
+    }
+}
+
+fn unreadable<K: Object>(verb: &str, key: &ObjectKey, error: serde_json::Error) -> ClusterError {
+    ClusterError::from_kube(operation::<K>(verb, key), kube::Error::SerdeError(error))
+}
+
+fn operation<K: Object>(verb: &str, key: &ObjectKey) -> String {
+    format!("{verb} {} {key}", K::kind(&()))
+}
+
+fn collection<K: Object>(namespace: Option<&str>) -> Request {
+    Request::new(K::url_path(&(), namespace))
+}
+
+fn at<K: Object>(key: &ObjectKey) -> Request {
+    collection::<K>(key.namespace.as_deref())
+}
+
+#[async_trait]
+impl Cluster for KubeCluster {
+    async fn get<K: Object>(&self, key: &ObjectKey) -> Result<K, ClusterError> {
+        let request = at::<K>(key).get(&key.name, &GetParams::default());
+        self.send::<K, _>("get", key, request).await
+    }
+
+    async fn list<K: Object>(
+        &self,
+        namespace: Option<String>,
+        params: &ListParams,
+    ) -> Result<Listed<K>, ClusterError> {
+        let request = collection::<K>(namespace.as_deref()).list(params);
+        let key = ObjectKey {
+            namespace,
+            name: String::new(),
+        };
+        let text = self.text::<K>("list", &key, request).await?;
+        let rest = |token: Option<String>| token.filter(|token| !token.is_empty());
+        if let Ok(list) = serde_json::from_str::<ObjectList<K>>(&text) {
+            return Ok(Listed {
+                items: list.items,
+                unreadable: Vec::new(),
+                continue_token: rest(list.metadata.continue_),
+            });
+        }
+        // Each by itself, which takes longer.
+        let list = serde_json::from_str::<ObjectList<Lenient<K>>>(&text);
+        let list = list.map_err(|error| unreadable::<K>("list", &key, error))?;
+        let (mut items, mut unreadable) = (Vec::new(), Vec::new());
+        for object in list.items {
+            match object {
+                Lenient::Read(object) => items.push(*object),
+                Lenient::Unreadable(unread) => unreadable.push(*unread),
+            }
+        }
+        Ok(Listed {
+            items,
+            unreadable,
+            continue_token: rest(list.metadata.continue_),
+        })
+    }
+
+    async fn create<K: Object>(&self, object: &K) -> Result<K, ClusterError> {
+        self.post("create", object, false).await
+    }
+
+    async fn apply<K: Object>(&self, manager: FieldManager, object: &K) -> Result<K, ClusterError> {
+        let key = ObjectKey::of(object);
+        let params = PatchParams::apply(manager.as_str()).force();
+        let request = at::<K>(&key).patch(&key.name, &params, &Patch::Apply(object));
+        self.send::<K, _>("apply", &key, request).await
+    }
+
+    async fn edit<K: Object>(
+        &self,
+        manager: FieldManager,
+        key: &ObjectKey,
+        patch: &serde_json::Value,
+    ) -> Result<K, ClusterError> {
+        self.merge("edit", manager, key, patch, false).await
+    }
+
+    async fn apply_status<K: Object>(
+        &self,
+        manager: FieldManager,
+        object: &K,
+    ) -> Result<K, ClusterError> {
+        let key = ObjectKey::of(object);
+        let params = PatchParams::apply(manager.as_str()).force();
+        let request =
+            at::<K>(&key).patch_subresource("status", &key.name, &params, &Patch::Apply(object));
+        self.send::<K, _>("apply status of", &key, request).await
+    }
+
+    async fn edit_status<K: Object>(
+        &self,
+        manager: FieldManager,
+        key: &ObjectKey,
+        patch: &serde_json::Value,
+    ) -> Result<K, ClusterError> {
+        let params = PatchParams {
+            field_manager: Some(manager.as_str().to_owned()),
+            ..PatchParams::default()
+        };
+        let request =
+            at::<K>(key).patch_subresource("status", &key.name, &params, &Patch::Merge(patch));
+        self.send::<K, _>("edit status of", key, request).await
+    }
+
+    async fn delete<K: Object>(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        propagation: PropagationPolicy,
+    ) -> Result<Option<K>, ClusterError> {
+        let params = DeleteParams {
+            propagation_policy: Some(propagation),
+            ..DeleteParams::default().preconditions(Preconditions {
+                uid: Some(uid.to_owned()),
+                resource_version: None,
+            })
+        };
+        let request = at::<K>(key).delete(&key.name, &params);
+        let answer = self
+            .send::<K, serde_json::Value>("delete", key, request)
+            .await?;
+        // Of what is gone the answer is a Status, or for some kinds the object as it
+        // was; of what is held, the object with the time of its deletion.
+        if answer["metadata"]["deletionTimestamp"].is_null() {
+            return Ok(None);
+        }
+        let held = serde_json::from_value(answer);
+        held.map(Some)
+            .map_err(|error| unreadable::<K>("delete", key, error))
+    }
+
+    async fn delete_unchanged<K: Object>(
+        &self,
+        object: &K,
+        propagation: PropagationPolicy,
+    ) -> Result<(), ClusterError> {
+        let key = ObjectKey::of(object);
+        let params = DeleteParams {
+            propagation_policy: Some(propagation),
+            // Without a value a precondition would not be looked at: an empty
+            // one fits no object.
+            ..DeleteParams::default().preconditions(Preconditions {
+                uid: Some(object.uid().unwrap_or_default()),
+                resource_version: Some(object.resource_version().unwrap_or_default()),
+            })
+        };
+        let request = at::<K>(&key).delete(&key.name, &params);
+        self.send::<K, serde_json::Value>("delete unchanged", &key, request)
+            .await
+            .map(|_| ())
+    }
+
+    async fn set_finalizers<K: Object>(
+        &self,
+        object: &K,
+        finalizers: Vec<String>,
+    ) -> Result<K, ClusterError> {
+        let key = ObjectKey::of(object);
+        let patch = serde_json::json!({
+            "metadata": {
+                "resourceVersion": object.resource_version(),
+                "uid": object.uid(),
+                "finalizers": finalizers,
+            }
+        });
+        let request =
+            at::<K>(&key).patch(&key.name, &PatchParams::default(), &Patch::Merge(&patch));
+        self.send::<K, _>("set finalizers of", &key, request).await
+    }
+
+    async fn invoke<K: Object>(
+        &self,
+        group_version: &str,
+        key: &ObjectKey,
+        action: &str,
+        body: &serde_json::Value,
+    ) -> Result<(), ClusterError> {
+        let namespace = key.namespace.as_deref();
+        let namespace = namespace.map(|namespace| format!("namespaces/{namespace}/"));
+        let path = format!(
+            "/apis/{group_version}/{}{}/{}/{action}",
+            namespace.unwrap_or_default(),
+            K::plural(&()),
+            key.name
+        );
+        let request = http::Request::put(path)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(body.to_string().into_bytes());
+        let request = request.map_err(kube::core::request::Error::BuildRequest);
+        let request = request.map_err(kube::Error::BuildRequest);
+        let answer = match request {
+            // The answer may be empty, and is no JSON then.
+            Ok(request) => self.client.request_text(request).await,
+            Err(error) => Err(error),
+        };
+        let failed = |error| ClusterError::from_kube(operation::<K>(action, key), error);
+        answer.map(|_| ()).map_err(failed)
+    }
+}
+
+fn encode<K: Object>(object: &K) -> Result<Vec<u8>, kube::core::request::Error> {
+    serde_json::to_vec(object).map_err(kube::core::request::Error::SerializeBody)
+}

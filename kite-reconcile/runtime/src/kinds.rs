@@ -1,0 +1,95 @@
+//! How kinds are watched and kept.
+
+use kite_cluster::Object;
+use kube::runtime::watcher;
+
+use crate::cache::IndexedBy;
+
+/// Objects in one page of a first list. All kinds are listed at once, and a page
+/// is in memory three times while it is read: with kube's 500 that would be most
+/// of what a controller ever needs.
+const PAGE: u32 = 100;
+
+/// How each kind is watched and kept that controllers read or hear of. To be a type of
+/// its user's.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Secret;
+/// use kite_cluster::Object;
+/// use kite_runtime::kinds::{KindOptions, Kinds};
+///
+/// struct Mine;
+///
+/// impl Kinds for Mine {
+///     fn options<K: Object>() -> KindOptions<K> {
+///         let mut options = KindOptions::default();
+///         if K::kind(&()) == "Secret" {
+///             // Charts are large, and nobody looks at them.
+///             options.config = options.config.fields("type!=helm.sh/release.v1");
+///             options.is_packed = true;
+///         }
+///         options
+///     }
+/// }
+/// ```
+pub trait Kinds: Send + Sync + 'static {
+    /// How this kind is.
+    fn options<K: Object>() -> KindOptions<K>;
+}
+
+/// Every kind is watched in the whole cluster and kept as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Whole;
+
+impl Kinds for Whole {
+    fn options<K: Object>() -> KindOptions<K> {
+        KindOptions::default()
+    }
+}
+
+/// How a kind is watched and kept.
+#[non_exhaustive]
+pub struct KindOptions<K> {
+    /// Which objects are watched. The less, the less is known: an object that is not
+    /// selected is not there.
+    pub config: watcher::Config,
+    /// What lists are answered by without looking at all objects.
+    pub by: Option<IndexedBy<K>>,
+    /// Takes away what nobody looks at before an object is kept.
+    pub narrow: fn(&mut K),
+    /// Whether objects are kept packed, in a tenth of the memory. Not possible for those
+    /// that a controller works on.
+    pub is_packed: bool,
+    /// Whether all goes on in a cluster that does not have the kind.
+    pub is_optional: bool,
+    /// What to do where the kind is not there, for people.
+    pub remedy: Option<&'static str>,
+    /// The phase of an object, of few values, by which metrics count it.
+    pub phase: fn(&K) -> String,
+}
+
+impl<K: Object> Default for KindOptions<K> {
+    fn default() -> Self {
+        Self {
+            config: watcher::Config::default().page_size(PAGE),
+            by: None,
+            narrow: |object| object.meta_mut().managed_fields = None,
+            is_packed: false,
+            is_optional: false,
+            remedy: None,
+            phase: |_| "Known".to_owned(),
+        }
+    }
+}
+
+impl<K> std::fmt::Debug for KindOptions<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KindOptions")
+            .field("config", &self.config)
+            .field("by", &self.by)
+            .field("is_packed", &self.is_packed)
+            .field("is_optional", &self.is_optional)
+            .field("remedy", &self.remedy)
+            .finish_non_exhaustive()
+    }
+}
