@@ -11,9 +11,11 @@ use anyhow::{Context as _, ensure};
 
 /// The library crates, in an order in which they can be published: each after what
 /// it depends on, its tests included.
-pub const LIBRARIES: [&str; 9] = [
+pub const LIBRARIES: [&str; 11] = [
     "kite-fake",
     "kite-conformance",
+    "kite-cluster",
+    "kite-runtime",
     "kite-core",
     "kite-audit",
     "kite-fake-kubevirt",
@@ -26,6 +28,8 @@ pub const LIBRARIES: [&str; 9] = [
 /// Where a library crate lies in the repository: a family's is below its first one.
 pub fn folder(library: &str) -> &Path {
     Path::new(match library {
+        "kite-cluster" => "kite-core/cluster",
+        "kite-runtime" => "kite-reconcile/runtime",
         "kite-conformance" => "kite-fake/conformance",
         "kite-fake-kubevirt" => "kite-fake/kubevirt",
         alone => alone,

@@ -1,25 +1,19 @@
 //! The controller as a process runs it: elected, fenced, paced, counted.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use kite_core::cluster::KubeCluster;
-use kube::Client;
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric as _},
-    metrics::{counter::ConstCounter, gauge::ConstGauge, info::Info},
-    registry::Registry,
-};
-use tokio::time::sleep;
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-
 use kite_runtime::{
     RequestMetrics,
-    events::{Recorder, Reporter},
+    events::Reporter,
     health::Health,
-    leader::{Election, ElectionError, Leadership, lead},
-    wire::{Outbound, Pace},
+    leader::{Election, ElectionError, Leadership},
+    process::Process,
+    wire::Pace,
 };
+use kube::Client;
+use prometheus_client::{metrics::info::Info, registry::Registry};
+use tokio_util::sync::CancellationToken;
 
 use crate::{Context, request_metrics, run};
 
@@ -46,77 +40,57 @@ const REPORTER: Reporter = Reporter {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Operator {
-    election: Option<Election>,
-    leadership: Leadership,
-    health: Health,
-    outbound: Outbound,
-    requests: RequestMetrics,
-    drain: Duration,
-}
+pub struct Operator(Process);
 
 impl Operator {
     /// The only controller of its cluster.
     pub fn alone() -> Self {
-        Self::new(None, Leadership::alone())
+        Self(Process::alone(REPORTER)).counted(request_metrics())
     }
 
     /// One of several, of which one works at a time.
     pub fn contending(election: Election) -> Self {
-        Self::new(Some(election), Leadership::contended())
-    }
-
-    fn new(election: Option<Election>, leadership: Leadership) -> Self {
-        Self {
-            election,
-            leadership,
-            health: Health::default(),
-            outbound: Outbound::default(),
-            requests: request_metrics(),
-            drain: Duration::from_secs(10),
-        }
+        Self(Process::contending(REPORTER, election)).counted(request_metrics())
     }
 
     /// Sends writes no faster than `pace`.
     #[must_use]
-    pub fn paced(mut self, pace: Pace) -> Self {
-        self.outbound = self.outbound.paced(pace);
-        self
+    pub fn paced(self, pace: Pace) -> Self {
+        Self(self.0.paced(pace))
     }
 
     /// Counts requests into `metrics`.
     #[must_use]
-    pub fn counted(mut self, metrics: RequestMetrics) -> Self {
-        self.requests = metrics;
-        self
+    pub fn counted(self, metrics: RequestMetrics) -> Self {
+        Self(self.0.counted(metrics))
     }
 
     /// How long reconciles that are under way may take to finish when the process
     /// is told to end; by default 10 s.
     #[must_use]
-    pub fn draining_for(mut self, drain: Duration) -> Self {
-        self.drain = drain;
-        self
+    pub fn draining_for(self, drain: Duration) -> Self {
+        Self(self.0.draining_for(drain))
     }
 
     /// Shows in `registry` which version runs and whether it leads.
     pub fn register(&self, registry: &mut Registry) {
+        let registry = registry.sub_registry_with_prefix("kite");
         registry.register(
-            "kite_build",
+            "build",
             "The version that runs",
             Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]),
         );
-        registry.register_collector(Box::new(LeaderGauge(self.leadership.clone())));
+        self.0.register(registry);
     }
 
     /// Whether it leads.
     pub fn leadership(&self) -> &Leadership {
-        &self.leadership
+        self.0.leadership()
     }
 
     /// Whether it can do its work.
     pub fn health(&self) -> &Health {
-        &self.health
+        self.0.health()
     }
 
     /// Runs until `shutdown`, then finishes what is under way and releases the
@@ -131,82 +105,13 @@ impl Operator {
     where
         F: Fn(Client) -> Context<KubeCluster>,
     {
-        let outbound = self.outbound.counted(self.requests.clone());
-        let client_of_work = outbound
-            .fenced_by(self.leadership.clone())
-            .wrap(client.clone());
-        let clock = context(client_of_work.clone()).clock;
-        let (health, drain) = (self.health, self.drain);
-        let is_alone = self.election.is_none();
-        let work = |stop: CancellationToken| {
-            health.clear();
-            let client = client_of_work.clone();
-            let (events, recorder) = Recorder::new(client.clone(), REPORTER);
-            let context = context(client.clone())
-                .with_health(health.clone())
-                .with_events(events);
-            let ended = stop.clone();
-            let reconciling = Box::pin(async move {
-                let recording = AbortOnDropHandle::new(tokio::spawn(recorder.run()));
-                run(client, context, stop).await;
-                // No successor waits for what is still to be told.
-                if is_alone {
-                    let told = recording.await;
-                    drop(told);
-                }
-            });
-            async move {
-                tokio::select! {
-                    () = reconciling => {}
-                    () = too_late(ended, drain) => {
-                        tracing::warn!(?drain, "what did not end in time is broken off");
-                    }
-                }
-            }
+        let clock = context(self.0.client_of_work(client.clone())).clock;
+        let work = |term: kite_runtime::process::Term| {
+            let context = context(term.client.clone())
+                .with_health(term.health)
+                .with_events(term.events);
+            run(term.client, context, term.stop)
         };
-        match self.election {
-            None => {
-                work(shutdown).await;
-                Ok(())
-            }
-            Some(election) => {
-                // Not fenced: this is how leadership is won.
-                let client = Outbound::default().counted(self.requests).wrap(client);
-                let cluster = Arc::new(KubeCluster::new(client));
-                lead(cluster, election, self.leadership, clock, shutdown, work).await
-            }
-        }
+        self.0.run(client, clock, shutdown, work).await
     }
-}
-
-/// Asked for whenever metrics are: right even when nobody has noticed yet that
-/// the Lease ended.
-#[derive(Debug)]
-struct LeaderGauge(Leadership);
-
-impl Collector for LeaderGauge {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let gauge = ConstGauge::new(i64::from(self.0.is_held()));
-        let metric = encoder.encode_descriptor(
-            "kite_leader",
-            "1 in the process that leads, 0 in those that stand by",
-            None,
-            gauge.metric_type(),
-        )?;
-        gauge.encode(metric)?;
-        let terms = ConstCounter::new(self.0.terms());
-        let metric = encoder.encode_descriptor(
-            "kite_leader_terms",
-            "How often this process won the election",
-            None,
-            terms.metric_type(),
-        )?;
-        terms.encode(metric)
-    }
-}
-
-/// Waits until `drain` has passed since `shutdown`.
-async fn too_late(shutdown: CancellationToken, drain: Duration) {
-    shutdown.cancelled().await;
-    sleep(drain).await;
 }

@@ -15,8 +15,10 @@ use serde_json::Value;
 
 use crate::{switch, workspace::Workspace};
 
-/// The crate whose suites these are, and where it is.
+/// The crate whose suites most of these are, and where it is.
 const CRATE: &str = "kite-reconcile";
+/// The crate that it runs on, and where that is.
+const RUNTIME: (&str, &str) = ("kite-runtime", "kite-reconcile/runtime");
 
 /// A test target of the reconcilers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -31,6 +33,8 @@ pub enum Suite {
     Errors,
     /// Unit tests.
     Lib,
+    /// Unit tests of what they run on.
+    Runtime,
 }
 
 /// What of a suite is run, and how.
@@ -69,12 +73,13 @@ impl fmt::Display for Suite {
 }
 
 impl Suite {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Scenarios,
         Self::Sweep,
         Self::Properties,
         Self::Errors,
         Self::Lib,
+        Self::Runtime,
     ];
 
     /// The suites that `workspace` has.
@@ -82,11 +87,19 @@ impl Suite {
         let tests = workspace.root.join(CRATE).join("tests");
         let is_there = |suite: &Self| {
             let name = suite.name();
-            *suite == Self::Lib
+            matches!(suite, Self::Lib | Self::Runtime)
                 || tests.join(name).join("main.rs").is_file()
                 || tests.join(format!("{name}.rs")).is_file()
         };
         Self::ALL.into_iter().filter(is_there).collect()
+    }
+
+    /// The crate that has it, and where that is.
+    fn package(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Runtime => RUNTIME,
+            _ => (CRATE, CRATE),
+        }
     }
 
     fn name(self) -> &'static str {
@@ -96,6 +109,7 @@ impl Suite {
             Self::Properties => "properties",
             Self::Errors => "errors",
             Self::Lib => "lib",
+            Self::Runtime => "runtime",
         }
     }
 
@@ -104,6 +118,7 @@ impl Suite {
         let program = self.build(workspace)?;
         let call = Call {
             workspace,
+            folder: workspace.root.join(self.package().1),
             program: &program,
             order,
         };
@@ -139,12 +154,12 @@ impl Suite {
             "--no-run",
             "--message-format=json-render-diagnostics",
             "-p",
-            CRATE,
+            self.package().0,
         ]
         .map(OsString::from)
         .to_vec();
         match self {
-            Self::Lib => arguments.push("--lib".into()),
+            Self::Lib | Self::Runtime => arguments.push("--lib".into()),
             _ => arguments.extend(["--test".into(), self.name().into()]),
         }
         arguments.extend(["--target-dir".into(), workspace.target_dir.clone().into()]);
@@ -174,6 +189,7 @@ impl Suite {
 /// How a suite's program is run.
 struct Call<'a> {
     workspace: &'a Workspace,
+    folder: PathBuf,
     program: &'a Path,
     order: &'a Order<'a>,
 }
@@ -190,14 +206,13 @@ impl Call<'_> {
     }
 
     fn run(&self, arguments: &[&str], until_one_fails: bool) -> anyhow::Result<(End, String)> {
-        let folder = self.workspace.root.join(CRATE);
         let output = self.workspace.target_dir.join("output");
         let file = fs::File::create(&output)?;
         let mut command = Command::new(self.program);
         command
             .args(arguments)
-            .current_dir(&folder)
-            .env("CARGO_MANIFEST_DIR", &folder)
+            .current_dir(&self.folder)
+            .env("CARGO_MANIFEST_DIR", &self.folder)
             // A property fails by what it finds, not by what an earlier run noted.
             .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true")
             .env("PROPTEST_MAX_SHRINK_ITERS", "200")

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kite_cluster::ObjectKey;
 
-use crate::{Error, Failure, backoff::Backoff, health::Health, metrics::Metrics};
+use crate::{Error, Failure, backoff::Backoff, metrics::Metrics};
 
 /// Where the time comes from.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -33,8 +33,6 @@ pub trait Context: Send + Sync + 'static {
 pub struct Plain<C> {
     /// What reconciles read and change, such as a [`CachedCluster`](crate::CachedCluster).
     pub cluster: C,
-    /// Where watches report whether they run.
-    pub health: Health,
     metrics: Metrics,
     backoff: Backoff,
 }
@@ -49,7 +47,6 @@ impl<C> Plain<C> {
     pub fn counting(cluster: C, metrics: Metrics) -> Self {
         Self {
             cluster,
-            health: Health::default(),
             metrics,
             backoff: Backoff::default(),
         }

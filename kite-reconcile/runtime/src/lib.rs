@@ -9,6 +9,8 @@
 //!
 //! | Module | What |
 //! |---|---|
+//! | [`operator`] | all of an operator, from the kinds that it reconciles |
+//! | [`process`] | what a process needs around its work: elected, fenced, paced, counted |
 //! | [`controller`] | queues, and the controllers that work on them |
 //! | [`cache`] | reads without requests, which see what was written; the watches behind them |
 //! | [`kinds`] | how kinds are watched and kept |
@@ -39,8 +41,12 @@ pub mod kinds;
 pub mod leader;
 pub mod listener;
 pub mod metrics;
+pub mod operator;
+pub mod process;
 pub mod queue;
 pub mod wire;
+
+pub use kube::runtime::controller::Action;
 
 pub use self::{
     cache::{CachedCluster, Caches, Watches},
@@ -50,4 +56,5 @@ pub use self::{
     kinds::{KindOptions, Kinds},
     listener::Listener,
     metrics::{Metrics, RequestMetrics},
+    operator::{Operator, Reconciler},
 };

@@ -1,9 +1,12 @@
 //! What a controller hears of beside its own kind.
 
 use kite_cluster::Object;
-use kube::runtime::{
-    reflector::{ObjectRef, Store},
-    watcher,
+use kube::{
+    ResourceExt as _,
+    runtime::{
+        reflector::{ObjectRef, Store},
+        watcher,
+    },
 };
 
 /// Listens for the controller of `K`.
@@ -19,4 +22,26 @@ pub trait Listener<K: Object>: Sized {
     where
         W: Object,
         M: Fn(&W, &Store<K>) -> Vec<ObjectRef<K>> + Send + Sync + 'static;
+
+    /// Objects of kind `W` that one of `K` owns trigger their owner.
+    #[must_use]
+    fn owns<W: Object>(self) -> Self {
+        self.on(watcher::Config::default(), || owners::<W, K>)
+    }
+}
+
+/// Those of `store` that own `object`.
+fn owners<W: Object, K: Object>(object: &W, store: &Store<K>) -> Vec<ObjectRef<K>> {
+    let owners = object.owner_references().iter();
+    let owners =
+        owners.filter(|it| it.kind == K::kind(&()) && it.api_version == K::api_version(&()));
+    let found = owners.filter_map(|owner| {
+        // Beside the object, or in no namespace.
+        let namespace = object.namespace();
+        let beside = namespace.map(|it| ObjectRef::new(&owner.name).within(&it));
+        let of_all = ObjectRef::new(&owner.name);
+        let mut places = beside.into_iter().chain([of_all]);
+        places.find(|it| store.get(it).is_some())
+    });
+    found.collect()
 }

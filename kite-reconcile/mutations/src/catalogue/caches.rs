@@ -1,13 +1,13 @@
 //! What is believed of what was read before, and of what was just written.
 
 use super::Mutation;
-use crate::suite::Suite::{Lib, Scenarios, Sweep};
+use crate::suite::Suite::{Runtime, Scenarios, Sweep};
 
-const FILE: &str = "kite-reconcile/src/cache/written.rs";
-const CLUSTER: &str = "kite-reconcile/src/cache/cluster.rs";
-const TABLE: &str = "kite-reconcile/src/cache/table.rs";
-const MEMO: &str = "kite-reconcile/src/cache/memo.rs";
-const WITNESS: &str = "kite-reconcile/src/cache/witness.rs";
+const FILE: &str = "kite-reconcile/runtime/src/cache/written.rs";
+const CLUSTER: &str = "kite-reconcile/runtime/src/cache/cluster.rs";
+const TABLE: &str = "kite-reconcile/runtime/src/cache/table.rs";
+const MEMO: &str = "kite-reconcile/runtime/src/cache/memo.rs";
+const WITNESS: &str = "kite-reconcile/runtime/src/cache/witness.rs";
 
 pub(super) const ALL: &[Mutation] = &[
     Mutation {
@@ -18,7 +18,7 @@ pub(super) const ALL: &[Mutation] = &[
             "State::There { patience, .. } if self.since.elapsed() > *patience => Verdict::Ask,",
             "State::There { .. } if stored.is_some() || stored.is_none() => Verdict::Confirmed,",
         )],
-        first: (Lib, "cache"),
+        first: (Runtime, "cache"),
     },
     Mutation {
         name: "own-deletes-forgotten",
@@ -28,7 +28,7 @@ pub(super) const ALL: &[Mutation] = &[
             "None if is_old => Verdict::Confirmed,",
             "None if is_old => Verdict::Confirmed,\n                Some(_) => Verdict::Confirmed,",
         )],
-        first: (Lib, "cache"),
+        first: (Runtime, "cache"),
     },
     Mutation {
         name: "unknown-outcome-believed",
@@ -38,7 +38,7 @@ pub(super) const ALL: &[Mutation] = &[
             "State::Unsure { .. } => Verdict::Ask,",
             "State::Unsure { .. } => Verdict::Confirmed,",
         )],
-        first: (Lib, "cache"),
+        first: (Runtime, "cache"),
     },
     Mutation {
         name: "own-answers-not-noted",
@@ -52,7 +52,7 @@ pub(super) const ALL: &[Mutation] = &[
              match &answer {
              Ok(_) => drop(mark),",
         )],
-        first: (Lib, "cache::tests::what_was_written"),
+        first: (Runtime, "cache::tests::what_was_written"),
     },
     Mutation {
         name: "deletes-not-doubted",
@@ -62,7 +62,7 @@ pub(super) const ALL: &[Mutation] = &[
             "                table.doubt_deletion(key.clone(), uid);\n            }\n        }\n        answer",
             "            }\n        }\n        answer",
         )],
-        first: (Lib, "cache"),
+        first: (Runtime, "cache"),
     },
     Mutation {
         name: "asks-nobody",
@@ -82,7 +82,7 @@ pub(super) const ALL: &[Mutation] = &[
             "uid.is_none() || end.uid.as_deref() != uid;",
             "uid.is_none() && end.uid.as_deref() != uid;",
         )],
-        first: (Lib, "cache::witness_tests::another"),
+        first: (Runtime, "cache::witness_tests::another"),
     },
     Mutation {
         name: "ends-of-others-believed",
@@ -92,7 +92,7 @@ pub(super) const ALL: &[Mutation] = &[
             "end.is_over && &*end.whose == whose && !end.is_ancient()",
             "end.is_over && (&*end.whose == whose || true) && !end.is_ancient()",
         )],
-        first: (Lib, "cache::witness_tests::what_was_answered"),
+        first: (Runtime, "cache::witness_tests::what_was_answered"),
     },
     Mutation {
         name: "empty-cache-believed",

@@ -3,8 +3,8 @@
 use super::Mutation;
 use crate::suite::Suite::Scenarios;
 
-const KUBE_CLUSTER: &str = "kite-core/src/cluster/kube_cluster.rs";
-const CONDITIONS: &str = "kite-core/src/conditions.rs";
+const KUBE_CLUSTER: &str = "kite-core/cluster/src/kube_cluster.rs";
+const CONDITIONS: &str = "kite-core/cluster/src/conditions.rs";
 
 pub(super) const ALL: &[Mutation] = &[
     Mutation {

@@ -23,7 +23,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "status-without-version",
         what: "writes a status over one that was made of a newer view",
-        file: "kite-core/src/cluster/status.rs",
+        file: "kite-core/cluster/src/status.rs",
         edits: &[("resource_version: of.resource_version.clone(),", "")],
         first: (Scenarios, "races::a_status_is"),
     },

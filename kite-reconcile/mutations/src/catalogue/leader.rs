@@ -3,10 +3,10 @@
 use super::Mutation;
 use crate::suite::Suite::Scenarios;
 
-const WIRE: &str = "kite-reconcile/src/wire/mod.rs";
-const LEADER: &str = "kite-reconcile/src/leader/mod.rs";
-const LEADERSHIP: &str = "kite-reconcile/src/leader/leadership.rs";
-const RECORD: &str = "kite-reconcile/src/leader/record.rs";
+const WIRE: &str = "kite-reconcile/runtime/src/wire/mod.rs";
+const LEADER: &str = "kite-reconcile/runtime/src/leader/mod.rs";
+const LEADERSHIP: &str = "kite-reconcile/runtime/src/leader/leadership.rs";
+const RECORD: &str = "kite-reconcile/runtime/src/leader/record.rs";
 
 pub(super) const ALL: &[Mutation] = &[
     Mutation {

@@ -1,0 +1,140 @@
+//! All of an operator, from the kinds that it reconciles.
+
+use std::{fmt, marker::PhantomData, sync::Arc};
+
+use async_trait::async_trait;
+use futures::future::{BoxFuture, FutureExt as _, join_all};
+use jiff::Timestamp;
+use kite_cluster::{Cluster, KubeCluster, Object};
+use kube::{Client, runtime::controller::Action};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    CachedCluster, Error, Kinds, Listener, Metrics, Watches,
+    context::Plain,
+    controller::{drive, watching},
+    kinds::Whole,
+    leader::ElectionError,
+    process::Process,
+    queue::Stage,
+};
+
+/// A kind, and how its objects are reconciled.
+#[async_trait]
+pub trait Reconciler: Send + Sync + 'static {
+    /// The kind.
+    type Object: Object;
+
+    /// Has the controller hear of what its objects depend on and of what it makes:
+    /// `listener.owns::<W>()`, [`Listener::on`].
+    fn hears<L: Listener<Self::Object>>(listener: L) -> L {
+        listener
+    }
+
+    /// How far an object is; where there are many of them, those that are on their way
+    /// come before those that are new.
+    fn stage(_object: &Self::Object) -> Stage {
+        Stage::AtRest
+    }
+
+    /// Makes the cluster match `object`. What is read of kinds that the controller hears
+    /// of is answered without a request. To write what is there already is a write:
+    /// compare first.
+    async fn reconcile<C: Cluster>(object: Arc<Self::Object>, cluster: &C)
+    -> Result<Action, Error>;
+}
+
+/// An operator, whose kinds are watched and kept as `P` says: each in the whole cluster,
+/// and as it is, if that is [`Whole`].
+///
+/// `examples/own_kinds` is one.
+pub struct Operator<P: Kinds = Whole> {
+    controllers: Vec<Controller<P>>,
+    metrics: Metrics,
+    kinds: PhantomData<fn() -> P>,
+}
+
+/// Has a controller's kinds watched; gives what runs it.
+type Controller<P> = Box<dyn Fn(&mut Watches<P>) -> Work + Send + Sync>;
+type Cached = Arc<Plain<CachedCluster<KubeCluster>>>;
+type Work = Box<dyn FnOnce(Cached, CancellationToken) -> BoxFuture<'static, ()> + Send>;
+
+impl<P: Kinds> fmt::Debug for Operator<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Operator")
+            .field("controllers", &self.controllers.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Operator<Whole> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: Kinds> Operator<P> {
+    /// An operator without a controller yet.
+    pub fn new() -> Self {
+        Self {
+            controllers: Vec::new(),
+            metrics: Metrics::default(),
+            kinds: PhantomData,
+        }
+    }
+
+    /// With a controller of this kind.
+    #[must_use]
+    pub fn controller<R: Reconciler>(mut self) -> Self {
+        self.controllers.push(Box::new(|watches| {
+            let queue = watches.queue(R::stage, |listening| R::hears(listening));
+            Box::new(|context, stop| {
+                drive(queue, stop, context, |object, context: Cached| async move {
+                    R::reconcile(object, &context.cluster).await
+                })
+                .boxed()
+            })
+        }));
+        self
+    }
+
+    /// Counting into `metrics`.
+    #[must_use]
+    pub fn counted(self, metrics: Metrics) -> Self {
+        Self { metrics, ..self }
+    }
+
+    /// Runs the controllers whenever `process` leads, until `shutdown`.
+    pub async fn run(
+        self,
+        client: Client,
+        process: Process,
+        shutdown: CancellationToken,
+    ) -> Result<(), ElectionError> {
+        let clock = Arc::new(Timestamp::now);
+        let operator = &self;
+        process
+            .run(client, clock, shutdown, |term| {
+                operator.work(term.client, term.health, term.stop)
+            })
+            .await
+    }
+
+    async fn work(&self, client: Client, health: crate::health::Health, stop: CancellationToken) {
+        let cluster = KubeCluster::new(client.clone());
+        let mut watches = Watches::<P>::new(client);
+        let works: Vec<_> = (self.controllers.iter())
+            .map(|controller| controller(&mut watches))
+            .collect();
+        let metrics = self.metrics.clone();
+        watching(watches, health, &self.metrics, stop.clone(), |caches| {
+            let cluster = CachedCluster::new(cluster, caches);
+            let context = Arc::new(Plain::counting(cluster, metrics));
+            let all = works
+                .into_iter()
+                .map(move |work| work(Arc::clone(&context), stop.clone()));
+            join_all(all).map(drop)
+        })
+        .await;
+    }
+}

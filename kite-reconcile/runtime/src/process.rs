@@ -1,0 +1,210 @@
+//! A controller as a process runs it: elected, fenced, paced, counted.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use kite_cluster::KubeCluster;
+use kube::Client;
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric as _},
+    metrics::{counter::ConstCounter, gauge::ConstGauge},
+    registry::Registry,
+};
+use tokio::time::sleep;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+use crate::{
+    Clock, RequestMetrics,
+    events::{Events, Recorder, Reporter},
+    health::Health,
+    leader::{Election, ElectionError, Leadership, lead},
+    wire::{Outbound, Pace},
+};
+
+/// What a process needs around its work.
+#[derive(Clone, Debug)]
+pub struct Process {
+    reporter: Reporter,
+    election: Option<Election>,
+    leadership: Leadership,
+    health: Health,
+    outbound: Outbound,
+    requests: RequestMetrics,
+    drain: Duration,
+}
+
+/// What work is done with, from when a process leads until it leads no more.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Term {
+    /// The client to work through: its writes are fenced, paced and counted.
+    pub client: Client,
+    /// Where to tell what a person should read.
+    pub events: Events,
+    /// Where watches report whether they run.
+    pub health: Health,
+    /// Tells the work to come to its end.
+    pub stop: CancellationToken,
+}
+
+impl fmt::Debug for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Term").finish_non_exhaustive()
+    }
+}
+
+impl Process {
+    /// The only one of its cluster.
+    pub fn alone(reporter: Reporter) -> Self {
+        Self::new(reporter, None, Leadership::alone())
+    }
+
+    /// One of several, of which one works at a time.
+    pub fn contending(reporter: Reporter, election: Election) -> Self {
+        Self::new(reporter, Some(election), Leadership::contended())
+    }
+
+    fn new(reporter: Reporter, election: Option<Election>, leadership: Leadership) -> Self {
+        Self {
+            reporter,
+            election,
+            leadership,
+            health: Health::default(),
+            outbound: Outbound::default(),
+            requests: RequestMetrics::default(),
+            drain: Duration::from_secs(10),
+        }
+    }
+
+    /// Sends writes no faster than `pace`.
+    #[must_use]
+    pub fn paced(mut self, pace: Pace) -> Self {
+        self.outbound = self.outbound.paced(pace);
+        self
+    }
+
+    /// Counts requests into `metrics`.
+    #[must_use]
+    pub fn counted(mut self, metrics: RequestMetrics) -> Self {
+        self.requests = metrics;
+        self
+    }
+
+    /// How long work that is under way may take to finish when the process is told to
+    /// end; by default 10 s.
+    #[must_use]
+    pub fn draining_for(mut self, drain: Duration) -> Self {
+        self.drain = drain;
+        self
+    }
+
+    /// Shows in `registry` whether it leads.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(LeaderGauge(self.leadership.clone())));
+    }
+
+    /// Whether it leads.
+    pub fn leadership(&self) -> &Leadership {
+        &self.leadership
+    }
+
+    /// Whether it can do its work.
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// Does `work`, whenever this process leads, until `shutdown`; then it finishes what is
+    /// under way and releases the Lease. `clock` is what the Lease's times are from.
+    pub async fn run<F, Fut>(
+        self,
+        client: Client,
+        clock: Clock,
+        shutdown: CancellationToken,
+        work: F,
+    ) -> Result<(), ElectionError>
+    where
+        F: Fn(Term) -> Fut,
+        Fut: Future<Output = ()>,
+    {
+        let client_of_work = self.client_of_work(client.clone());
+        let (health, drain, reporter) = (self.health, self.drain, self.reporter);
+        let is_alone = self.election.is_none();
+        let work = |stop: CancellationToken| {
+            health.clear();
+            let (events, recorder) = Recorder::new(client_of_work.clone(), reporter);
+            let working = work(Term {
+                client: client_of_work.clone(),
+                events,
+                health: health.clone(),
+                stop: stop.clone(),
+            });
+            let working = Box::pin(async move {
+                let recording = AbortOnDropHandle::new(tokio::spawn(recorder.run()));
+                working.await;
+                // No successor waits for what is still to be told.
+                if is_alone {
+                    let told = recording.await;
+                    drop(told);
+                }
+            });
+            async move {
+                tokio::select! {
+                    () = working => {}
+                    () = too_late(stop, drain) => {
+                        tracing::warn!(?drain, "what did not end in time is broken off");
+                    }
+                }
+            }
+        };
+        match self.election {
+            None => {
+                work(shutdown).await;
+                Ok(())
+            }
+            Some(election) => {
+                // Not fenced: this is how leadership is won.
+                let client = Outbound::default().counted(self.requests).wrap(client);
+                let cluster = Arc::new(KubeCluster::new(client).creating_as(election.manager));
+                lead(cluster, election, self.leadership, clock, shutdown, work).await
+            }
+        }
+    }
+
+    /// The client that work is done through.
+    pub fn client_of_work(&self, client: Client) -> Client {
+        let outbound = self.outbound.clone().counted(self.requests.clone());
+        outbound.fenced_by(self.leadership.clone()).wrap(client)
+    }
+}
+
+/// Asked for whenever metrics are: right even when nobody has noticed yet that
+/// the Lease ended.
+#[derive(Debug)]
+struct LeaderGauge(Leadership);
+
+impl Collector for LeaderGauge {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let gauge = ConstGauge::new(i64::from(self.0.is_held()));
+        let metric = encoder.encode_descriptor(
+            "leader",
+            "1 in the process that leads, 0 in those that stand by",
+            None,
+            gauge.metric_type(),
+        )?;
+        gauge.encode(metric)?;
+        let terms = ConstCounter::new(self.0.terms());
+        let metric = encoder.encode_descriptor(
+            "leader_terms",
+            "How often this process won the election",
+            None,
+            terms.metric_type(),
+        )?;
+        terms.encode(metric)
+    }
+}
+
+/// Waits until `drain` has passed since `shutdown`.
+async fn too_late(shutdown: CancellationToken, drain: Duration) {
+    shutdown.cancelled().await;
+    sleep(drain).await;
+}
