@@ -27,7 +27,11 @@
 //!
 //! # Feature flags
 //!
-//! None; which Kubernetes it is, a feature of `k8s-openapi` says.
+//! | Feature | What |
+//! |---|---|
+//! | `sim` | `sim`: reconcilers in the simulation of `kite-fake`, for tests; off by default |
+//!
+//! Which Kubernetes it is, a feature of `k8s-openapi` says.
 
 pub mod backoff;
 pub mod cache;
@@ -44,6 +48,8 @@ pub mod metrics;
 pub mod operator;
 pub mod process;
 pub mod queue;
+#[cfg(feature = "sim")]
+pub mod sim;
 pub mod wire;
 
 pub use kube::runtime::controller::Action;

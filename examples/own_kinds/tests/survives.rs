@@ -1,0 +1,99 @@
+//! Whatever goes wrong at whichever request, it comes to the same; and settled it is silent.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kite_fake::{
+    FakeCluster,
+    actors::control_plane,
+    sim::{Simulation, Stop, World},
+};
+use kite_runtime::{events::Reporter, kinds::Whole, process::Process, sim::controller};
+use kube::{Api, CustomResourceExt as _, api::PostParams};
+use own_kinds::{Page, Pages, Site, SiteSpec, Sites, operator};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+fn site() -> Site {
+    let pages = [("home", "hello"), ("about", "us")];
+    let pages = pages.map(|(path, text)| (path.to_owned(), text.to_owned()));
+    let mut site = Site::new(
+        "shop",
+        SiteSpec {
+            pages: pages.into(),
+        },
+    );
+    site.metadata.namespace = Some("default".to_owned());
+    site
+}
+
+async fn expect(world: &World, name: &str, text: Option<&str>) -> Result<(), Stop> {
+    let map: Option<ConfigMap> = world.get("default", name).await?;
+    let said = map.and_then(|it| it.data?.remove("text"));
+    let what = format!("{name} says {said:?} and not {text:?}");
+    world.expect(said.as_deref() == text, &what).await;
+    Ok(())
+}
+
+async fn scenario(world: World) -> Result<(), Stop> {
+    let site = site();
+    world.create(&site).await?;
+    world.settle().await?;
+    expect(&world, "shop-home", Some("hello")).await?;
+    let edit = json!({"spec": {"pages": {"home": "bye", "about": null, "news": "none"}}});
+    world.patch(&site, edit).await?;
+    world.settle().await?;
+    expect(&world, "shop-home", Some("bye")).await?;
+    expect(&world, "shop-about", None).await?;
+    expect(&world, "shop-news", Some("none")).await?;
+    world.delete(&site).await?;
+    world.settle().await?;
+    expect(&world, "shop-home", None).await
+}
+
+#[test]
+fn it_survives_everything() {
+    let simulation = Simulation::builder()
+        .crds([Site::crd(), Page::crd()])
+        .actors(control_plane)
+        .controller(controller::<Whole, Sites>())
+        .controller(controller::<Whole, Pages>())
+        .scenario(scenario)
+        .quiet()
+        .build();
+    let summary = simulation.sweep().run();
+    assert!(summary.is_clean(), "{summary}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_rest_it_sends_no_request() -> Result<(), Box<dyn std::error::Error>> {
+    let fake = FakeCluster::builder()
+        .crds([Site::crd(), Page::crd()])
+        .actors(control_plane())
+        .build()?;
+    let reporter = Reporter {
+        controller: "example.org/sites",
+        instance: "sites",
+    };
+    let stop = CancellationToken::new();
+    let running = operator().run(fake.client(), Process::alone(reporter), stop.clone());
+    let running = tokio::spawn(running);
+    let sites: Api<Site> = Api::default_namespaced(fake.client());
+    sites.create(&PostParams::default(), &site()).await?;
+    let maps: Api<ConfigMap> = Api::default_namespaced(fake.client());
+    let is_there = async || {
+        maps.get_opt("shop-about")
+            .await
+            .is_ok_and(|it| it.is_some())
+    };
+    assert!(fake.until(Duration::from_secs(60), is_there).await);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+
+    let mark = fake.log().mark();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let sent = fake.log().since(&mark).entries;
+    assert!(sent.is_empty(), "{sent:#?}");
+    stop.cancel();
+    running.await??;
+    Ok(())
+}

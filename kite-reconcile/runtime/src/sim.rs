@@ -1,0 +1,94 @@
+//! Reconcilers in the simulation of `kite-fake` (feature `sim`): with their caches, and
+//! triggered as in a process.
+
+use std::{any::TypeId, sync::Arc};
+
+use kite_cluster::{KubeCluster, Object};
+use kite_fake::sim::{Controller, Seat};
+use kube::{
+    Resource as _,
+    runtime::{
+        reflector::{ObjectRef, Store},
+        watcher,
+    },
+};
+
+use crate::{
+    CachedCluster, Kinds, Listener, Reconciler,
+    cache::{Builder, Caches},
+};
+
+/// The controller of `R`, whose kinds are watched and kept as `P` says.
+///
+/// It lists from the API server's watch cache, which may show a restart the past.
+pub fn controller<P: Kinds, R: Reconciler>() -> Controller<R::Object> {
+    let mut heard = Gathered(Vec::new());
+    heard.gather::<P, R::Object>();
+    let heard = R::hears(Gathering::<P, _>(heard, std::marker::PhantomData)).0;
+    let feeds: Arc<[_]> = heard.0.into_iter().map(|(_, feed)| feed).collect();
+    let controller = Controller::seated(R::Object::plural(&()), move |seat| {
+        let mut caches = Caches::builder();
+        for feed in &*feeds {
+            feed(&seat, &mut caches);
+        }
+        let cluster = KubeCluster::new(seat.client);
+        let cluster = Arc::new(CachedCluster::new(cluster, caches.build()));
+        move |object| {
+            let cluster = Arc::clone(&cluster);
+            async move { R::reconcile(object, &*cluster).await }
+        }
+    });
+    let own = P::options::<R::Object>().config.any_semantic();
+    R::hears(Heard::<P, _>(
+        controller.watching(own),
+        std::marker::PhantomData,
+    ))
+    .0
+}
+
+/// Has the caches fed with a kind.
+type Feed<K> = fn(&Seat<K>, &mut Builder);
+
+/// The kinds that a controller hears of.
+struct Gathered<K: Object>(Vec<(TypeId, Feed<K>)>);
+
+impl<K: Object> Gathered<K> {
+    fn gather<P: Kinds, W: Object>(&mut self) {
+        let kind = TypeId::of::<W>();
+        if self.0.iter().all(|(known, _)| *known != kind) {
+            self.0.push((kind, feed::<P, K, W>));
+        }
+    }
+}
+
+fn feed<P: Kinds, K: Object, W: Object>(seat: &Seat<K>, caches: &mut Builder) {
+    let mut feeder = caches.fed_as(&P::options::<W>());
+    seat.tap::<W>(move |event| feeder.apply(event, |_| {}));
+}
+
+struct Gathering<P, K: Object>(Gathered<K>, std::marker::PhantomData<fn() -> P>);
+
+impl<P: Kinds, K: Object> Listener<K> for Gathering<P, K> {
+    fn on<W, M>(mut self, _config: watcher::Config, _start: fn() -> M) -> Self
+    where
+        W: Object,
+        M: Fn(&W, &Store<K>) -> Vec<ObjectRef<K>> + Send + Sync + 'static,
+    {
+        self.0.gather::<P, W>();
+        self
+    }
+}
+
+struct Heard<P, K: Object>(Controller<K>, std::marker::PhantomData<fn() -> P>);
+
+impl<P: Kinds, K: Object> Listener<K> for Heard<P, K> {
+    /// Whatever the trigger selects, the watch fills a cache too.
+    fn on<W, M>(self, _config: watcher::Config, start: fn() -> M) -> Self
+    where
+        W: Object,
+        M: Fn(&W, &Store<K>) -> Vec<ObjectRef<K>> + Send + Sync + 'static,
+    {
+        let config = P::options::<W>().config.any_semantic();
+        Self(self.0.watches_anew(config, start), self.1)
+    }
+}
