@@ -15,11 +15,13 @@ fn arguments<'a>(text: &'a str, call: &'a str) -> impl Iterator<Item = (&'a str,
 }
 
 /// The names of the metrics that a source registers, without what the kind of metric
-/// puts behind them.
-fn registered(text: &str, names: &mut BTreeSet<String>) {
+/// puts behind them. Those of the runtime begin as its user says, who is Kite.
+fn registered(text: &str, is_runtime: bool, names: &mut BTreeSet<String>) {
     let prefix = arguments(text, "sub_registry_with_prefix(").next();
+    let prefix = prefix.map(|(prefix, _)| prefix);
+    let prefix = prefix.or(is_runtime.then_some("kite"));
     let name = |name: &str| match prefix {
-        Some((prefix, _)) => format!("{prefix}_{name}"),
+        Some(prefix) => format!("{prefix}_{name}"),
         None => name.to_owned(),
     };
     names.extend(arguments(text, "registry.register(").map(|(found, _)| name(found)));
@@ -31,11 +33,18 @@ fn registered(text: &str, names: &mut BTreeSet<String>) {
     names.extend(arguments(text, "encode_descriptor(").map(|(found, _)| name(found)));
     // Tables of name, help and number in one place, of gauges.
     if text.contains("encode_descriptor(") {
-        let metrics = text
-            .lines()
-            .filter_map(|line| line.trim().strip_prefix("\"kite_"));
-        let whole = metrics.filter_map(|rest| rest.strip_suffix("\","));
-        names.extend(whole.map(|rest| format!("kite_{rest}")));
+        let lines = text.lines();
+        let whole = lines.filter_map(|line| line.trim().strip_prefix('"')?.strip_suffix("\","));
+        let is_name = |it: &&str| {
+            it.bytes()
+                .all(|byte| byte == b'_' || byte.is_ascii_lowercase())
+        };
+        let whole = whole.filter(is_name);
+        names.extend(
+            whole
+                .filter(|it| is_runtime || it.starts_with("kite_"))
+                .map(name),
+        );
     }
 }
 
@@ -49,11 +58,16 @@ fn the_tables_have_every_metric_and_no_other() {
     let programs =
         ["kite-api", "kite-controller", "kite-gateway"].map(|it| Path::new("bins").join(it));
     for package in libraries.chain(programs) {
+        let is_runtime = package == packages::folder("kite-runtime");
         let src = root.join(package).join("src");
         for file in packages::files(&src).unwrap() {
             if file.extension().is_some_and(|suffix| suffix == "rs") {
                 let text = fs::read_to_string(src.join(file)).unwrap();
-                registered(text.split("#[cfg(test)]").next().unwrap(), &mut names);
+                registered(
+                    text.split("#[cfg(test)]").next().unwrap(),
+                    is_runtime,
+                    &mut names,
+                );
             }
         }
     }

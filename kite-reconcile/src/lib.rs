@@ -63,7 +63,7 @@
 //! |---|---|
 //! | [`vm`], [`user`], [`image`], [`offer`], [`platform`] | one reconciler each: `reconcile`, and the pure `plan` |
 //! | [`plan`] | what a plan consists of |
-//! | [`cache`] | reads without requests |
+//! | [`kinds`] | how its kinds are watched and kept |
 //! | [`claims`] | login names, domains, usernames and addresses of which there can be one |
 //! | [`kept`] | for how long those are kept that were given back |
 //! | [`matches`](mod@matches) | whether an apply would change anything |
@@ -71,10 +71,8 @@
 //! | [`keys`] | where new key pairs come from |
 //! | [`triggers`] | what triggers a reconcile of what |
 //! | [`operator`] | all of it as a process runs it |
-//! | [`events`] | what is told to people who ask `kubectl describe` |
-//! | [`health`] | whether a controller can do its work |
-//! | [`leader`] | leader election by a Lease |
-//! | [`wire`] | every request: counted, and if it writes, fenced and paced |
+//! | [`story`](mod@story) | what a change of a status means to people who ask `kubectl describe` |
+//! | [`cache`], [`events`], [`health`], [`leader`], [`wire`] | what it runs on: modules of `kite-runtime` |
 //!
 //! # Feature flags
 //!

@@ -67,7 +67,7 @@ impl NewCondition {
 /// order of `new`.
 ///
 /// ```
-/// use kite_core::conditions::{NewCondition, merge};
+/// use kite_cluster::conditions::{NewCondition, merge};
 /// let (t1, t2) = ("2026-01-01T00:00:00Z".parse()?, "2026-01-02T00:00:00Z".parse()?);
 /// let first = merge(&[], &[NewCondition::new("Ready", false, "Starting", "wait")], 1, t1);
 /// let same = merge(&first, &[NewCondition::new("Ready", false, "Booting", "wait more")], 2, t2);

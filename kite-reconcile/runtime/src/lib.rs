@@ -7,6 +7,51 @@
 //!      └────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use async_trait::async_trait;
+//! use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+//! use kite_cluster::{Cluster, ClusterExt as _, FieldManager, ObjectKey};
+//! use kite_runtime::events::Reporter;
+//! use kite_runtime::process::Process;
+//! use kite_runtime::{Action, Error, Listener, Operator, Reconciler};
+//! use kube::Resource as _;
+//! use tokio_util::sync::CancellationToken;
+//!
+//! /// Gives each `ConfigMap` a Secret of its name.
+//! struct Secrets;
+//!
+//! #[async_trait]
+//! impl Reconciler for Secrets {
+//!     type Object = ConfigMap;
+//!
+//!     fn hears<L: Listener<ConfigMap>>(listener: L) -> L {
+//!         listener.owns::<Secret>()
+//!     }
+//!
+//!     async fn reconcile<C: Cluster>(map: Arc<ConfigMap>, cluster: &C) -> Result<Action, Error> {
+//!         // Answered without a request: Secrets are watched.
+//!         if cluster.find::<Secret>(&ObjectKey::of(&*map)).await?.is_none() {
+//!             let mut secret = Secret::default();
+//!             secret.metadata.name.clone_from(&map.metadata.name);
+//!             secret.metadata.namespace.clone_from(&map.metadata.namespace);
+//!             secret.metadata.owner_references = map.controller_owner_ref(&()).map(|it| vec![it]);
+//!             cluster.apply(FieldManager::new("secrets"), &secret).await?;
+//!         }
+//!         Ok(Action::await_change())
+//!     }
+//! }
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = kube::Client::try_default().await?;
+//! let reporter = Reporter { controller: "example.org/secrets", instance: "secrets" };
+//! let operator = Operator::new().controller::<Secrets>();
+//! operator.run(client, Process::alone(reporter), CancellationToken::new()).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! | Module | What |
 //! |---|---|
 //! | [`operator`] | all of an operator, from the kinds that it reconciles |
@@ -24,12 +69,13 @@
 //! | [`events`] | what is told to people who ask `kubectl describe` |
 //! | [`health`] | whether a controller can do its work |
 //! | [`metrics`] | what is counted |
+//! | [`sim`](#feature-flags) | reconcilers in the simulation of `kite-fake`, for tests |
 //!
 //! # Feature flags
 //!
 //! | Feature | What |
 //! |---|---|
-//! | `sim` | `sim`: reconcilers in the simulation of `kite-fake`, for tests; off by default |
+//! | `sim` | the module `sim`; off by default |
 //!
 //! Which Kubernetes it is, a feature of `k8s-openapi` says.
 

@@ -73,9 +73,17 @@ impl Default for Operator<Whole> {
     }
 }
 
-impl<P: Kinds> Operator<P> {
-    /// An operator without a controller yet.
+impl Operator<Whole> {
+    /// An operator without a controller yet, whose kinds are watched in the whole cluster
+    /// and kept as they are.
     pub fn new() -> Self {
+        Self::of_kinds()
+    }
+}
+
+impl<P: Kinds> Operator<P> {
+    /// An operator without a controller yet, whose kinds are watched and kept as `P` says.
+    pub fn of_kinds() -> Self {
         Self {
             controllers: Vec::new(),
             metrics: Metrics::default(),

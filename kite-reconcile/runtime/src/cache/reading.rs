@@ -64,6 +64,7 @@ pub struct Account {
 
 impl Account {
     /// The same, after something was changed.
+    #[must_use]
     pub fn outdated(self) -> Self {
         Self {
             reads: None,
