@@ -12,7 +12,7 @@ use kite_api::{
     audit::{ApiAudit, LogRequests},
 };
 use kite_consoles::ApiConsoles;
-use kite_core::{cluster::KubeCluster, names};
+use kite_core::{cluster::KubeCluster, managers, names};
 use kite_gateway::kubernetes::{Reporter, watch_connections};
 use kite_process::{Admin, AuditArgs, ClusterArgs, LogArgs, Readiness};
 use mimalloc::MiMalloc;
@@ -163,7 +163,7 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     let keeping = recordings.map(|it| tokio::spawn(it.keep(reporting.clone())));
     let wishes = watch_connections(client.clone(), reporter.instance());
     let reports = tokio::spawn(reporter.run(
-        KubeCluster::new(client),
+        KubeCluster::new(client).creating_as(managers::API),
         cli.namespace,
         wishes,
         ApiConsoles(state.clone()),

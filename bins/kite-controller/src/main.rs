@@ -7,7 +7,7 @@ use clap::{
     Args, Parser,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use kite_core::{cluster::KubeCluster, names};
+use kite_core::{cluster::KubeCluster, managers, names};
 use kite_process::{Admin, ClusterArgs, LogArgs, Readiness};
 use kite_reconcile::{
     Context, Settings, leader::Election, metrics, operator::Operator, request_metrics, wire::Pace,
@@ -161,7 +161,7 @@ impl ElectionArgs {
             renew_deadline,
             retry_period: self.retry_period.map_or(default, Duration::from_secs),
             ..Election::new(namespace, &self.lease_name, identity())
-                .managed_by(kite_core::managers::CONTROLLER)
+                .managed_by(managers::CONTROLLER)
         };
         election
             .validate()
@@ -244,7 +244,7 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
         settings = settings.with_terminals();
     }
     let context = |client| {
-        Context::new(KubeCluster::new(client).creating_as(kite_core::managers::CONTROLLER))
+        Context::new(KubeCluster::new(client).creating_as(managers::CONTROLLER))
             .with_settings(settings.clone())
             .with_metrics(metrics.clone())
     };

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use bounds::Bounds;
 use clap::Parser;
 use host::HostArgs;
-use kite_core::{cluster::KubeCluster, names};
+use kite_core::{cluster::KubeCluster, managers, names};
 use kite_gateway::{
     AuditSink, Gateway, HostFallback, Infrastructure,
     audit::LogSink,
@@ -151,7 +151,7 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     ));
     let wishes = watch_connections(client.clone(), reporter.instance());
     let connections = tokio::spawn(reporter.run(
-        KubeCluster::new(client.clone()),
+        KubeCluster::new(client.clone()).creating_as(managers::GATEWAY),
         cli.namespace.clone(),
         wishes,
         gateway.sessions(),

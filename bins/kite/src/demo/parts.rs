@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kite_api::ApiState;
 use kite_consoles::{ApiConsoles, GatewayAudit, GatewayTerminals, StoredRecordings};
-use kite_core::{cluster::KubeCluster, names};
+use kite_core::{cluster::KubeCluster, managers, names};
 use kite_gateway::{
     AuditSink, Config, Gateway, Recordings, TcpConnector,
     audit::LogSink,
@@ -46,7 +46,9 @@ pub(super) async fn controller(
     Operator::alone()
         .run(
             client,
-            |client| ControllerContext::new(KubeCluster::new(client)),
+            |client| {
+                ControllerContext::new(KubeCluster::new(client).creating_as(managers::CONTROLLER))
+            },
             shutdown,
         )
         .await?;
@@ -93,7 +95,7 @@ pub(super) async fn gateway(
     ));
     let wishes = watch_connections(client.clone(), reporter.instance());
     let connections = tokio::spawn(reporter.run(
-        KubeCluster::new(client.clone()),
+        KubeCluster::new(client.clone()).creating_as(managers::GATEWAY),
         names::PLATFORM_NAMESPACE.to_owned(),
         wishes,
         gateway.sessions(),
@@ -152,7 +154,7 @@ pub(super) async fn api(
         .await?;
     let wishes = watch_connections(client.clone(), reporter.instance());
     let consoles = tokio::spawn(reporter.run(
-        KubeCluster::new(client),
+        KubeCluster::new(client).creating_as(managers::API),
         names::PLATFORM_NAMESPACE.to_owned(),
         wishes,
         ApiConsoles(state.clone()),
