@@ -18,8 +18,9 @@ use kite_checks::{
 use serde_json::Value;
 
 /// What depends on the libraries as another project would.
-const PROJECTS: [&str; 4] = [
+const PROJECTS: [&str; 5] = [
     "embed_provisioning",
+    "own_kinds",
     "own_operator",
     "render_only",
     "test_on_the_fake",
@@ -91,7 +92,11 @@ fn projects_outside_are_built_with_the_packaged_crates_and_run() {
 
     if env::var("KITE_SWEEP").is_ok_and(|sweep| sweep == "full") {
         outside
-            .cargo("test", &["test_on_the_fake", "own_operator"], &[])
+            .cargo(
+                "test",
+                &["test_on_the_fake", "own_operator", "own_kinds"],
+                &[],
+            )
             .unwrap();
         outside
             .cargo("build", &libraries, &["--lib", "--examples"])

@@ -1,7 +1,9 @@
 //! What an operator that has nothing to do with Kite pulls in to be tested on the fake.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs};
+
+use kite_checks::packages::{files, folder};
 
 /// The most crates that the example's test is built of, itself and its own included.
 const MOST: usize = 180;
@@ -36,4 +38,28 @@ fn a_test_on_the_fake_is_built_of_few_crates() {
     };
     assert!(tested.iter().all(|name| foreign(name)), "{more:#?}");
     assert!(more.iter().any(|name| name.starts_with("kite-fake ")));
+}
+
+/// What an operator of any kinds is built on has no word of those that Kite is about.
+#[test]
+fn what_is_for_everybody_knows_nothing_of_vms() {
+    const WORDS: [&str; 6] = [
+        "kubevirt",
+        "virtualmachine",
+        "datavolume",
+        "hy3ons",
+        "kite_core",
+        "kite-core",
+    ];
+    let mut count = 0;
+    for library in ["kite-cluster", "kite-runtime", "kite-fake"] {
+        let src = kite_checks::root().join(folder(library)).join("src");
+        for file in files(&src).unwrap() {
+            count += 1;
+            let text = fs::read_to_string(src.join(&file)).unwrap().to_lowercase();
+            let found: Vec<_> = WORDS.iter().filter(|it| text.contains(**it)).collect();
+            assert!(found.is_empty(), "{library} {}: {found:?}", file.display());
+        }
+    }
+    assert!(count > 100, "{count} files");
 }

@@ -48,8 +48,10 @@ impl Operator {
         Self(Process::alone(REPORTER)).counted(request_metrics())
     }
 
-    /// One of several, of which one works at a time.
+    /// One of several, of which one works at a time. The Lease is changed as the
+    /// controller.
     pub fn contending(election: Election) -> Self {
+        let election = election.managed_by(kite_core::managers::CONTROLLER);
         Self(Process::contending(REPORTER, election)).counted(request_metrics())
     }
 

@@ -161,7 +161,6 @@ impl ElectionArgs {
             renew_deadline,
             retry_period: self.retry_period.map_or(default, Duration::from_secs),
             ..Election::new(namespace, &self.lease_name, identity())
-                .managed_by(managers::CONTROLLER)
         };
         election
             .validate()

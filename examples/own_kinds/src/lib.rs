@@ -2,20 +2,16 @@
 //! names, and a `Page` a `ConfigMap` with its text. It runs on `kite-runtime`: settled, it
 //! sends no request, however often it looks. `tests/survives.rs` tries it with each fault
 //! at each of its requests.
-//!
-//! ```console
-//! $ cargo test -p own_kinds
-//! ```
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kite_cluster::{Cluster, ClusterExt as _, FieldManager, ObjectKey};
+use kite_cluster::{ABSENT, Cluster, ClusterExt as _, FieldManager, Object, ObjectKey};
 use kite_runtime::{Action, Error, Listener, Operator, Reconciler};
-use kube::api::{ListParams, PropagationPolicy};
-use kube::{CustomResource, Resource, ResourceExt as _, core::ObjectMeta};
+use kube::api::{ListParams, ObjectMeta, PropagationPolicy};
+use kube::{CustomResource, Resource, ResourceExt as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,14 +33,22 @@ pub struct PageSpec {
     pub text: String,
 }
 
-/// The metadata of what `owner` has under this name.
-fn owned(owner: &impl Resource<DynamicType = ()>, name: String) -> ObjectMeta {
+/// The metadata of what `owner` has under this name, which is `known` as it is now. It is
+/// refused for what others have made there, seen or unseen.
+fn owned(owner: &impl Object, name: String, known: Option<&ObjectMeta>) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),
         namespace: owner.namespace(),
+        uid: known.and_then(|it| it.uid.clone()),
+        resource_version: known.is_none().then(|| ABSENT.to_owned()),
         owner_references: owner.controller_owner_ref(&()).map(|it| vec![it]),
         ..ObjectMeta::default()
     }
+}
+
+fn is_of(owner: &impl Object, object: &impl Object) -> bool {
+    let mut owners = object.owner_references().iter();
+    owners.any(|it| Some(&it.uid) == owner.meta().uid.as_ref())
 }
 
 /// Gives a site its pages.
@@ -65,20 +69,15 @@ impl Reconciler for Sites {
         }
         let everything = ListParams::default();
         let all = cluster.list::<Page>(site.namespace(), &everything).await?;
-        let owner = site.uid();
-        let is_ours = |page: &Page| {
-            page.owner_references()
-                .iter()
-                .any(|it| Some(&it.uid) == owner.as_ref())
-        };
-        let mut pages: Vec<_> = all.complete()?.into_iter().filter(is_ours).collect();
+        let mut pages: Vec<_> = all.complete()?;
+        pages.retain(|page| is_of(&*site, page));
         for (path, text) in &site.spec.pages {
             let name = format!("{}-{path}", site.name_any());
             let known = pages.iter().position(|page| page.name_any() == name);
             let known = known.map(|at| pages.swap_remove(at));
-            if known.is_none_or(|page| page.spec.text != *text) {
-                let mut page = Page::new(&name, PageSpec { text: text.clone() });
-                page.metadata = owned(&*site, name);
+            if known.as_ref().is_none_or(|page| page.spec.text != *text) {
+                let mut page = Page::new("", PageSpec { text: text.clone() });
+                page.metadata = owned(&*site, name, known.as_ref().map(Resource::meta));
                 cluster.apply(MANAGER, &page).await?;
             }
         }
@@ -102,15 +101,17 @@ impl Reconciler for Pages {
     }
 
     async fn reconcile<C: Cluster>(page: Arc<Page>, cluster: &C) -> Result<Action, Error> {
-        if page.meta().deletion_timestamp.is_some() {
+        let known = cluster.find::<ConfigMap>(&ObjectKey::of(&*page)).await?;
+        let is_others = known.as_ref().is_some_and(|map| !is_of(&*page, map));
+        if is_others || page.meta().deletion_timestamp.is_some() {
             return Ok(Action::await_change());
         }
+        let text = [("text".to_owned(), page.spec.text.clone())];
         let map = ConfigMap {
-            metadata: owned(&*page, page.name_any()),
-            data: Some([("text".to_owned(), page.spec.text.clone())].into()),
+            metadata: owned(&*page, page.name_any(), known.as_ref().map(Resource::meta)),
+            data: Some(text.into()),
             ..ConfigMap::default()
         };
-        let known = cluster.find::<ConfigMap>(&ObjectKey::of(&map)).await?;
         if known.is_none_or(|known| known.data != map.data) {
             cluster.apply(MANAGER, &map).await?;
         }

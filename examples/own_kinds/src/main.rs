@@ -1,6 +1,8 @@
 //! Runs it on the cluster of the kubeconfig, one of several at a time.
 
-use kite_runtime::{events::Reporter, leader::Election, process::Process};
+use kite_runtime::leader::{Election, identity};
+use kite_runtime::{events::Reporter, process::Process};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 #[tokio::main]
@@ -9,17 +11,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         controller: "example.org/sites",
         instance: "sites",
     };
-    let identity = format!("{}-{}", std::env::var("HOSTNAME")?, std::process::id());
-    let election = Election::new("default", "sites", identity);
-    let shutdown = CancellationToken::new();
-    let stop = shutdown.clone();
-    tokio::spawn(async move {
-        let ended = tokio::signal::ctrl_c().await;
-        stop.cancel();
-        ended
-    });
-    let client = kube::Client::try_default().await?;
+    let election = Election::new("default", "sites", identity());
     let process = Process::contending(reporter, election);
+    let (shutdown, mut told) = (CancellationToken::new(), signal(SignalKind::terminate())?);
+    let stop = shutdown.clone();
+    tokio::spawn(async move { told.recv().await.map(|()| stop.cancel()) });
+    let client = kube::Client::try_default().await?;
     own_kinds::operator().run(client, process, shutdown).await?;
     Ok(())
 }

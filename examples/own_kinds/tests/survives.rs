@@ -8,9 +8,13 @@ use kite_fake::{
     actors::control_plane,
     sim::{Simulation, Stop, World},
 };
-use kite_runtime::{events::Reporter, kinds::Whole, process::Process, sim::controller};
-use kube::{Api, CustomResourceExt as _, api::PostParams};
+use kite_runtime::{Metrics, events::Reporter, kinds::Whole, process::Process, sim::controller};
+use kube::{
+    Api, CustomResourceExt as _,
+    api::{Patch, PatchParams, PostParams},
+};
 use own_kinds::{Page, Pages, Site, SiteSpec, Sites, operator};
+use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -76,7 +80,13 @@ async fn at_rest_it_sends_no_request() -> Result<(), Box<dyn std::error::Error>>
         instance: "sites",
     };
     let stop = CancellationToken::new();
-    let running = operator().run(fake.client(), Process::alone(reporter), stop.clone());
+    let (metrics, mut registry) = (
+        Metrics::new("sites", &["Site", "Page"]),
+        Registry::default(),
+    );
+    metrics.register(&mut registry);
+    let operator = operator().counted(metrics);
+    let running = operator.run(fake.client(), Process::alone(reporter), stop.clone());
     let running = tokio::spawn(running);
     let sites: Api<Site> = Api::default_namespaced(fake.client());
     sites.create(&PostParams::default(), &site()).await?;
@@ -89,10 +99,26 @@ async fn at_rest_it_sends_no_request() -> Result<(), Box<dyn std::error::Error>>
     assert!(fake.until(Duration::from_secs(60), is_there).await);
     tokio::time::sleep(Duration::from_secs(60)).await;
 
+    // It looks at all of it again, and that costs nothing.
     let mark = fake.log().mark();
+    let touched = json!({"metadata": {"annotations": {"touched": "yes"}}});
+    let (params, patch) = (PatchParams::default(), Patch::Merge(&touched));
+    sites.patch("shop", &params, &patch).await?;
+    let pages: Api<Page> = Api::default_namespaced(fake.client());
+    pages.patch("shop-about", &params, &patch).await?;
     tokio::time::sleep(Duration::from_secs(120)).await;
     let sent = fake.log().since(&mark).entries;
-    assert!(sent.is_empty(), "{sent:#?}");
+    assert_eq!(sent.len(), 2, "the test's own: {sent:#?}");
+    let mut shown = String::new();
+    prometheus_client::encoding::text::encode(&mut shown, &registry)?;
+    for reconciles in [
+        "reconciles_total{kind=\"Site\"}",
+        "reconciles_total{kind=\"Page\"}",
+    ] {
+        let line = shown.lines().find_map(|line| line.split_once(reconciles));
+        let often: u32 = line.ok_or(shown.as_str())?.1.trim().parse()?;
+        assert!(often >= 2, "{reconciles}: {often}");
+    }
     stop.cancel();
     running.await??;
     Ok(())

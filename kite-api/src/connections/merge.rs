@@ -44,11 +44,11 @@ pub(super) async fn merge(cluster: &KubeCluster, merge: Merge) -> Result<usize, 
     let mut next = Instant::now() + pause(&counted);
     let mut count = clear(cluster, &counted, &mut still).await?;
     let mut gone = gone.as_slice();
-    if !gone.is_empty() {
-        let Some(written) = announce(cluster, &into).await? else {
-            return Ok(count);
-        };
-        into = written;
+    if !gone.is_empty() && still.len() < MOST_COUNTED {
+        match announce(cluster, &into).await? {
+            Some(written) => into = written,
+            None => gone = &[],
+        }
     }
     while !gone.is_empty() {
         // Those that are still there it goes on naming.

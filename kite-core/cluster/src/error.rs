@@ -261,7 +261,7 @@ mod tests {
             let error = ClusterError::from_kube("apply", kube::Error::Api(status.boxed()));
             error.is_of_misfit()
         };
-        let of = "(a/b; kite/v1, Kind=K): .status.nodeName: expected string, got 5";
+        let of = "(a/b; example.org/v1, Kind=K): .status.nodeName: expected string, got 5";
         assert!(failed(
             500,
             &format!("failed to create typed live object {of}")

@@ -29,8 +29,8 @@ impl KubeCluster {
         }
     }
 
-    /// The same cluster, with `manager` as the owner of what [`Cluster::create`] makes,
-    /// whom the API server takes from the client's name otherwise.
+    /// The same cluster, with `manager` as the owner of what [`Cluster::create`] makes.
+    /// Otherwise the API server names it by the client's `User-Agent`, or `unknown`.
     #[must_use]
     pub fn creating_as(mut self, manager: FieldManager) -> Self {
         self.creator = Some(manager);

@@ -251,9 +251,9 @@ pub trait Cluster: Send + Sync + 'static {
 
     /// Asks for something to be done with the object of this key: a `PUT` of
     /// `body` to its subresource `action`. `group_version` is where that is
-    /// served, which need not be where the kind is: `KubeVirt` serves what can be
-    /// asked of its VMs as `subresources.kubevirt.io/v1`. Nothing of the answer but its
-    /// success is looked at.
+    /// served, which need not be where the kind is: an aggregated API may serve what can
+    /// be asked of a kind that a CRD defines. Nothing of the answer but its success is
+    /// looked at.
     async fn invoke<K: Object>(
         &self,
         group_version: &str,

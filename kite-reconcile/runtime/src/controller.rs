@@ -237,7 +237,7 @@ pub fn error_policy<K: Object, X: Context>(
 }
 
 /// The kind's name, as reconcilers have it.
-fn kind_of<K: Object>() -> &'static str {
+pub(crate) fn kind_of<K: Object>() -> &'static str {
     match K::kind(&()) {
         std::borrow::Cow::Borrowed(kind) => kind,
         std::borrow::Cow::Owned(_) => "object",

@@ -37,7 +37,8 @@ pub trait Kinds: Send + Sync + 'static {
     fn options<K: Object>() -> KindOptions<K>;
 }
 
-/// Every kind is watched in the whole cluster and kept as it is.
+/// Every kind is watched in the whole cluster and kept as it is, but for its
+/// `managedFields`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Whole;
 
@@ -55,7 +56,8 @@ pub struct KindOptions<K> {
     pub config: watcher::Config,
     /// What lists are answered by without looking at all objects.
     pub by: Option<IndexedBy<K>>,
-    /// Takes away what nobody looks at before an object is kept.
+    /// Takes away what nobody looks at before an object is kept; by default
+    /// `managedFields`, which are often most of it.
     pub narrow: fn(&mut K),
     /// Whether objects are kept packed, in a tenth of the memory. Not possible for those
     /// that a controller works on.

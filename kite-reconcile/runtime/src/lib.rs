@@ -12,7 +12,7 @@
 //!
 //! use async_trait::async_trait;
 //! use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-//! use kite_cluster::{Cluster, ClusterExt as _, FieldManager, ObjectKey};
+//! use kite_cluster::{ABSENT, Cluster, ClusterExt as _, FieldManager, ObjectKey};
 //! use kite_runtime::events::Reporter;
 //! use kite_runtime::process::Process;
 //! use kite_runtime::{Action, Error, Listener, Operator, Reconciler};
@@ -34,6 +34,8 @@
 //!         // Answered without a request: Secrets are watched.
 //!         if cluster.find::<Secret>(&ObjectKey::of(&*map)).await?.is_none() {
 //!             let mut secret = Secret::default();
+//!             // Refused if somebody else was first.
+//!             secret.metadata.resource_version = Some(ABSENT.to_owned());
 //!             secret.metadata.name.clone_from(&map.metadata.name);
 //!             secret.metadata.namespace.clone_from(&map.metadata.namespace);
 //!             secret.metadata.owner_references = map.controller_owner_ref(&()).map(|it| vec![it]);

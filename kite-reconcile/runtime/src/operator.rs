@@ -5,14 +5,14 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 use async_trait::async_trait;
 use futures::future::{BoxFuture, FutureExt as _, join_all};
 use jiff::Timestamp;
-use kite_cluster::{Cluster, KubeCluster, Object};
-use kube::{Client, runtime::controller::Action};
+use kite_cluster::{Cluster, KubeCluster, Object, ObjectKey};
+use kube::{Client, Resource as _, runtime::controller::Action};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    CachedCluster, Error, Kinds, Listener, Metrics, Watches,
+    CachedCluster, Context as _, Error, Failure as _, Kinds, Listener, Metrics, Watches,
     context::Plain,
-    controller::{drive, watching},
+    controller::{drive, kind_of, watching},
     kinds::Whole,
     leader::ElectionError,
     process::Process,
@@ -59,6 +59,26 @@ type Controller<P> = Box<dyn Fn(&mut Watches<P>) -> Work + Send + Sync>;
 type Cached = Arc<Plain<CachedCluster<KubeCluster>>>;
 type Work = Box<dyn FnOnce(Cached, CancellationToken) -> BoxFuture<'static, ()> + Send>;
 
+/// Reconciles the newest that is known of `object`, and counts it.
+async fn reconcile<R: Reconciler>(
+    object: Arc<R::Object>,
+    context: Cached,
+) -> Result<Action, Error> {
+    let kind = kind_of::<R::Object>();
+    let _timer = context.metrics().start(kind);
+    let key = ObjectKey::of(&*object);
+    let done = match context.cluster.newest(object).await {
+        Ok(Some(newest)) => R::reconcile(newest, &context.cluster).await,
+        Ok(None) => Ok(Action::await_change()),
+        Err(error) => Err(error.into()),
+    };
+    match &done {
+        Ok(_) => context.backoff().reset(kind, key),
+        Err(error) => context.metrics().error(kind, error.category()),
+    }
+    done
+}
+
 impl<P: Kinds> fmt::Debug for Operator<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Operator")
@@ -92,16 +112,20 @@ impl<P: Kinds> Operator<P> {
     }
 
     /// With a controller of this kind.
+    ///
+    /// # Panics
+    ///
+    /// If `P` has the kind packed: a controller needs whole objects.
     #[must_use]
     pub fn controller<R: Reconciler>(mut self) -> Self {
+        assert!(
+            !P::options::<R::Object>().is_packed,
+            "{} is packed, and has a controller: have KindOptions::is_packed false for it",
+            R::Object::kind(&())
+        );
         self.controllers.push(Box::new(|watches| {
             let queue = watches.queue(R::stage, |listening| R::hears(listening));
-            Box::new(|context, stop| {
-                drive(queue, stop, context, |object, context: Cached| async move {
-                    R::reconcile(object, &context.cluster).await
-                })
-                .boxed()
-            })
+            Box::new(|context, stop| drive(queue, stop, context, reconcile::<R>).boxed())
         }));
         self
     }

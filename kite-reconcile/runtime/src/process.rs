@@ -98,7 +98,8 @@ impl Process {
         self
     }
 
-    /// Shows in `registry` whether it leads.
+    /// Shows in `registry` whether it leads, as `leader`: give a sub-registry with the
+    /// operator's prefix.
     pub fn register(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(LeaderGauge(self.leadership.clone())));
     }
@@ -141,9 +142,10 @@ impl Process {
             let working = Box::pin(async move {
                 let recording = AbortOnDropHandle::new(tokio::spawn(recorder.run()));
                 working.await;
-                // No successor waits for what is still to be told.
+                // No successor waits for what is still to be told. Whoever keeps its Events
+                // is not waited for.
                 if is_alone {
-                    let told = recording.await;
+                    let told = tokio::time::timeout(drain, recording).await;
                     drop(told);
                 }
             });

@@ -14,7 +14,7 @@ use kube::{
 };
 
 use crate::{
-    CachedCluster, Kinds, Listener, Reconciler,
+    Action, CachedCluster, Kinds, Listener, Reconciler,
     cache::{Builder, Caches},
 };
 
@@ -35,7 +35,12 @@ pub fn controller<P: Kinds, R: Reconciler>() -> Controller<R::Object> {
         let cluster = Arc::new(CachedCluster::new(cluster, caches.build()));
         move |object| {
             let cluster = Arc::clone(&cluster);
-            async move { R::reconcile(object, &*cluster).await }
+            async move {
+                match cluster.newest(object).await? {
+                    Some(newest) => R::reconcile(newest, &*cluster).await,
+                    None => Ok(Action::await_change()),
+                }
+            }
         }
     });
     let own = P::options::<R::Object>().config.any_semantic();

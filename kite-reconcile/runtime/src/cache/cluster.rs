@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use kite_cluster::{
-    Cluster, ClusterError, FieldManager, HeldBack, Listed, Object, ObjectKey, Unread,
+    Cluster, ClusterError, ClusterExt as _, FieldManager, HeldBack, Listed, Object, ObjectKey,
+    Unread,
 };
 use kube::{
     ResourceExt as _,
@@ -13,7 +14,7 @@ use kube::{
 };
 
 use super::{
-    Caches,
+    Caches, Newest,
     memo::{Read, What},
     reading,
     table::{Found, Known, Query, Table, digest_of, version},
@@ -47,6 +48,21 @@ impl<C: Cluster> CachedCluster<C> {
     /// The caches.
     pub fn caches(&self) -> &Caches {
         &self.caches
+    }
+
+    /// The newest that is known of an object that a controller was handed: what it wrote
+    /// a moment ago may not be in its store yet. `None` if it is gone, or another has its
+    /// name.
+    pub async fn newest<K: Object>(&self, object: Arc<K>) -> Result<Option<Arc<K>>, ClusterError> {
+        match super::newest(&self.caches, &*object) {
+            Newest::Given => Ok(Some(object)),
+            Newest::Newer(newer) => Ok(Some(Arc::from(newer))),
+            Newest::Ask => {
+                let known = self.find::<K>(&ObjectKey::of(&*object)).await?;
+                let known = known.filter(|known| known.meta().uid == object.meta().uid);
+                Ok(known.map(Arc::new))
+            }
+        }
     }
 
     async fn ask<K: Object>(

@@ -323,13 +323,13 @@ mod tests {
                 "namespace": format!("namespace-{}", number / 10),
                 "uid": format!("{:032x}", number * 7919),
                 "resourceVersion": (1000 + number).to_string(),
-                "labels": {"app.kubernetes.io/name": format!("vm-{number}"), "app.kubernetes.io/part-of": "kite"},
+                "labels": {"app.kubernetes.io/name": format!("app-{number}"), "app.kubernetes.io/part-of": "shop"},
             },
             "spec": {
                 "type": "ClusterIP",
                 "clusterIP": format!("10.0.{}.{}", number / 250, number % 250),
-                "ports": [{"name": "ssh", "port": 22, "protocol": "TCP", "targetPort": "ssh"}],
-                "selector": {"vm.kubevirt.io/name": format!("vm-{number}")},
+                "ports": [{"name": "web", "port": 80, "protocol": "TCP", "targetPort": "web"}],
+                "selector": {"app.example.org/name": format!("app-{number}")},
             },
         }))
         .unwrap()

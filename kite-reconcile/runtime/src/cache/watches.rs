@@ -418,7 +418,7 @@ fn is_unreadable(error: &watcher::Error) -> bool {
     )
 }
 
-/// Whether the cluster lacks a kind that Kite can do without. Reads of such a kind
+/// Whether the cluster lacks a kind that the operator can do without. Reads of such a kind
 /// are no requests: most clusters lack it. Of other kinds nothing is concluded
 /// from an answer that may be a mistake.
 fn is_not_installed(error: &watcher::Error) -> bool {

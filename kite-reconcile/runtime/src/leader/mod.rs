@@ -145,6 +145,13 @@ impl Election {
     }
 }
 
+/// A name for [`Election::identity`] that no other process has: the host's name, and
+/// something random.
+pub fn identity() -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "process".to_owned());
+    format!("{host}_{:016x}", rand::rng().random::<u64>())
+}
+
 /// Why no election can be held.
 #[derive(Debug, thiserror::Error)]
 pub enum ElectionError {

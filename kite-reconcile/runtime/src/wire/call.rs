@@ -9,7 +9,7 @@ pub struct Call {
     /// The verb.
     pub verb: Verb,
     /// The resource in plural with its subresource, such as
-    /// `virtualmachines/status`; empty for what is no resource.
+    /// `deployments/status`; empty for what is no resource.
     pub resource: String,
 }
 
@@ -105,10 +105,10 @@ mod tests {
 
     #[test]
     fn verbs_and_resources_are_those_of_access_rules() {
-        let vms = "/apis/kubevirt.io/v1/namespaces/a/virtualmachines";
+        let all = "/apis/apps/v1/namespaces/a/deployments";
         for (method, uri, expected) in [
             (Method::GET, "/version", "get "),
-            (Method::GET, "/apis/kubevirt.io/v1", "get "),
+            (Method::GET, "/apis/apps/v1", "get "),
             (Method::GET, "/api/v1/namespaces", "list namespaces"),
             (Method::GET, "/api/v1/namespaces/a", "get namespaces"),
             (
@@ -131,29 +131,21 @@ mod tests {
                 "/api/v1/namespaces/a/secrets?",
                 "create secrets",
             ),
-            (Method::GET, vms, "list virtualmachines"),
-            (Method::PATCH, &format!("{vms}/x"), "patch virtualmachines"),
+            (Method::GET, all, "list deployments"),
+            (Method::PATCH, &format!("{all}/x"), "patch deployments"),
             (
                 Method::PATCH,
-                &format!("{vms}/x/status?force=true"),
-                "patch virtualmachines/status",
+                &format!("{all}/x/status?force=true"),
+                "patch deployments/status",
             ),
-            (
-                Method::DELETE,
-                &format!("{vms}/x"),
-                "delete virtualmachines",
-            ),
-            (Method::DELETE, vms, "deletecollection virtualmachines"),
+            (Method::DELETE, &format!("{all}/x"), "delete deployments"),
+            (Method::DELETE, all, "deletecollection deployments"),
             (
                 Method::PUT,
-                "/apis/subresources.kubevirt.io/v1/namespaces/a/virtualmachines/x/restart",
-                "update virtualmachines/restart",
+                "/apis/apps/v1/namespaces/a/deployments/x/scale",
+                "update deployments/scale",
             ),
-            (
-                Method::GET,
-                "/apis/hy3ons.github.io/v1/kiteusers/ann",
-                "get kiteusers",
-            ),
+            (Method::GET, "/apis/example.org/v1/sites/ann", "get sites"),
         ] {
             assert_eq!(call(&method, uri), expected, "{uri}");
         }
