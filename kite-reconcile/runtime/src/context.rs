@@ -1,14 +1,8 @@
 //! What a controller's reconciles share.
 
-use std::sync::Arc;
-
-use jiff::Timestamp;
 use kite_cluster::ObjectKey;
 
 use crate::{Error, Failure, backoff::Backoff, metrics::Metrics};
-
-/// Where the time comes from.
-pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// What a controller's reconciles share, as far as the runtime asks for it.
 pub trait Context: Send + Sync + 'static {

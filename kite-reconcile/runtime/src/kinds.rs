@@ -3,8 +3,6 @@
 use kite_cluster::Object;
 use kube::runtime::watcher;
 
-use crate::cache::IndexedBy;
-
 /// Objects in one page of a first list. All kinds are listed at once, and a page
 /// is in memory three times while it is read: with kube's 500 that would be most
 /// of what a controller ever needs.
@@ -68,6 +66,42 @@ pub struct KindOptions<K> {
     pub remedy: Option<&'static str>,
     /// The phase of an object, of few values, by which metrics count it.
     pub phase: fn(&K) -> String,
+}
+
+/// By what the objects of a kind are found.
+pub struct IndexedBy<K> {
+    /// Lists of one namespace are answered without looking at all others.
+    pub namespace: bool,
+    /// Labels that narrow a list down to few objects.
+    pub labels: &'static [&'static str],
+    /// Other values by which objects are found, each with its name.
+    pub others: fn(&K) -> Vec<(&'static str, String)>,
+}
+
+impl<K> IndexedBy<K> {
+    /// By their namespaces.
+    pub const NAMESPACE: Self = Self {
+        namespace: true,
+        labels: &[],
+        others: |_| Vec::new(),
+    };
+}
+
+impl<K> Clone for IndexedBy<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for IndexedBy<K> {}
+
+impl<K> std::fmt::Debug for IndexedBy<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IndexedBy")
+            .field("namespace", &self.namespace)
+            .field("labels", &self.labels)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<K: Object> Default for KindOptions<K> {

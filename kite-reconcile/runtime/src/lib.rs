@@ -83,6 +83,7 @@
 
 pub mod backoff;
 pub mod cache;
+mod clock;
 pub mod context;
 pub mod controller;
 pub mod events;
@@ -104,11 +105,13 @@ pub use kube::runtime::controller::Action;
 
 pub use self::{
     cache::{CachedCluster, Caches, Watches},
-    context::{Clock, Context},
+    clock::Clock,
+    context::Context,
     controller::{drive, error_policy, watching},
     failure::{Error, Failure},
     kinds::{KindOptions, Kinds},
     listener::Listener,
-    metrics::{Metrics, RequestMetrics},
+    metrics::Metrics,
     operator::{Operator, Reconciler},
+    wire::RequestMetrics,
 };

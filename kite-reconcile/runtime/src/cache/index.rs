@@ -9,42 +9,7 @@ use kite_cluster::{Object, ObjectKey};
 use parking_lot::RwLock;
 
 use super::table::Query;
-
-/// By what the objects of a kind are found.
-pub struct IndexedBy<K> {
-    /// Lists of one namespace are answered without looking at all others.
-    pub namespace: bool,
-    /// Labels that narrow a list down to few objects.
-    pub labels: &'static [&'static str],
-    /// Other values by which objects are found, each with its name.
-    pub others: fn(&K) -> Vec<(&'static str, String)>,
-}
-
-impl<K> IndexedBy<K> {
-    /// By their namespaces.
-    pub const NAMESPACE: Self = Self {
-        namespace: true,
-        labels: &[],
-        others: |_| Vec::new(),
-    };
-}
-
-impl<K> Clone for IndexedBy<K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K> Copy for IndexedBy<K> {}
-
-impl<K> std::fmt::Debug for IndexedBy<K> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("IndexedBy")
-            .field("namespace", &self.namespace)
-            .field("labels", &self.labels)
-            .finish_non_exhaustive()
-    }
-}
+use crate::kinds::IndexedBy;
 
 const NAMESPACE: &str = "namespace";
 

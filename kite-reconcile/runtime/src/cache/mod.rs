@@ -71,12 +71,13 @@ use tokio::sync::watch;
 
 pub use self::table::PATIENCE;
 pub use self::watches::{Running, Unheard, Watches};
-pub use self::{cluster::CachedCluster, feed::Feeder, index::IndexedBy, reading::live};
+pub use self::{cluster::CachedCluster, feed::Feeder, reading::live};
 use self::{
     index::Index,
     shelf::{Filler, Shelf},
     table::Table,
 };
+pub use crate::kinds::IndexedBy;
 use crate::kinds::KindOptions;
 
 /// What is known of some kinds of objects. Clones share it.

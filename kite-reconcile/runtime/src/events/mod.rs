@@ -21,7 +21,7 @@ use kube::ResourceExt as _;
 use tokio::sync::mpsc;
 
 pub use self::recorder::Recorder;
-use crate::context::Clock;
+use crate::Clock;
 
 /// What was being done, as Events want to know.
 const ACTION: &str = "Reconcile";

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use crate::context::Clock;
+use crate::Clock;
 
 /// A moment by the monotonic clock and by the system's. The first stands still
 /// while a machine is suspended, the second may be set: what has passed by either

@@ -17,7 +17,7 @@
 //! - **The leader stops first.** It counts from *before* it sent its last
 //!   renewal that was answered, and only up to
 //!   [`Election::renew_deadline`], which is shorter than what the others wait for.
-//!   [`Leadership`] says so to every write ([`Outbound`](crate::wire::Outbound)),
+//!   [`Leadership`] says so to every write (`Outbound`),
 //!   whether or not the process was awake to notice. It asks the monotonic clock
 //!   and the system's, and the less favourable counts: the first stands still
 //!   while a machine is suspended.
@@ -39,7 +39,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 pub use self::leadership::{Leadership, Standing};
 use self::record::Record;
-use crate::context::Clock;
+use crate::Clock;
 
 /// How long the Lease may take to be given back when the process ends.
 const RELEASE: Duration = Duration::from_secs(2);
@@ -176,7 +176,7 @@ pub enum ElectionError {
 /// ends by itself ends the election.
 ///
 /// `cluster` must be able to write whether or not this process leads: do not give
-/// one behind [`Outbound`](crate::wire::Outbound)'s fence.
+/// one behind `Outbound`'s fence.
 pub async fn lead<C, F, Fut>(
     cluster: Arc<C>,
     election: Election,

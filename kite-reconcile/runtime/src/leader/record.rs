@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Election, leadership::Moment};
-use crate::context::Clock;
+use crate::Clock;
 
 /// A Lease, and who stands for it.
 pub(super) struct Record<C> {

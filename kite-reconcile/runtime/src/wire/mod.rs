@@ -19,6 +19,7 @@
 //! ```
 
 mod call;
+mod metrics;
 mod pace;
 
 use std::time::Duration;
@@ -30,9 +31,10 @@ use tower::{BoxError, service_fn};
 
 pub use self::{
     call::{Call, Verb},
+    metrics::RequestMetrics,
     pace::Pace,
 };
-use crate::{leader::Leadership, metrics::RequestMetrics};
+use crate::leader::Leadership;
 
 /// How long the API server may take to begin an answer, of a watch too. Without a
 /// bound one lost connection would hold up an object, or all of a kind, for ever.
