@@ -79,6 +79,32 @@ pub async fn median_of(times: usize, mut task: impl AsyncFnMut()) -> Duration {
     all[all.len() / 2]
 }
 
+/// What people's requests take beside nobody, measured before a flood and after it: other
+/// work of the machine comes and goes, and the slower one counts.
+pub struct Quiet {
+    pub answer: Duration,
+    pub sign_in: Duration,
+}
+
+impl Quiet {
+    pub async fn measure(stage: &Stage, session: &str) -> Self {
+        // Hashes wait in line: once this one was made, those of a flood that has ended were.
+        stage.sign_in_at_last("bob").await;
+        Self {
+            answer: median_of(20, async || stage.answers(session).await).await,
+            sign_in: median_of(5, async || stage.sign_in_at_last("bob").await).await,
+        }
+    }
+
+    pub async fn again(self, stage: &Stage, session: &str) -> Self {
+        let after = Self::measure(stage, session).await;
+        Self {
+            answer: self.answer.max(after.answer),
+            sign_in: self.sign_in.max(after.sign_in),
+        }
+    }
+}
+
 /// Asserts that something takes at most so many times as long as it did beside nobody. What
 /// is as good as nothing, `floor`, is not measured: machines are noisy.
 pub fn assert_not_slowed(what: &str, beside: Duration, quiet: Duration, floor: Duration, by: u32) {
