@@ -115,7 +115,7 @@ async fn who_reads_no_answers_holds_up_nobody() {
     assert!(most < bound, "{} MiB of {}", most >> 20, bound >> 20);
     flood.kill().await.unwrap();
     let quiet = quiet.again(&stage, &bob).await;
-    let floor = Duration::from_millis(20);
-    assert_not_slowed("an answer", beside, quiet.answer, floor, 50);
+    let answer = Duration::from_millis(20);
+    assert_not_slowed("an answer", beside, quiet.answer, answer, 50);
     stage.stop.cancel();
 }
