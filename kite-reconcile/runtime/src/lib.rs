@@ -57,6 +57,7 @@
 //! | Module | What |
 //! |---|---|
 //! | [`operator`] | all of an operator, from the kinds that it reconciles |
+//! | [`plan`] | reconciles by plans: observe, decide without doing, carry out, tell |
 //! | [`process`] | what a process needs around its work: elected, fenced, paced, counted |
 //! | [`controller`] | queues, and the controllers that work on them |
 //! | [`cache`] | reads without requests, which see what was written; the watches behind them |
@@ -95,8 +96,11 @@ pub mod leader;
 pub mod listener;
 pub mod metrics;
 pub mod operator;
+mod pace;
+pub mod plan;
 pub mod process;
 pub mod queue;
+mod refusals;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod wire;
@@ -106,7 +110,7 @@ pub use kube::runtime::controller::Action;
 pub use self::{
     cache::{CachedCluster, Caches, Watches},
     clock::Clock,
-    context::Context,
+    context::{Context, Shared},
     controller::{drive, error_policy, watching},
     failure::{Error, Failure},
     kinds::{KindOptions, Kinds},
