@@ -14,14 +14,17 @@ use kube::{
 };
 
 use crate::{
-    Action, CachedCluster, Kinds, Listener, Reconciler,
+    Action, Kinds, Listener, Reconciler, Shared,
     cache::{Builder, Caches},
 };
 
-/// The controller of `R`, whose kinds are watched and kept as `P` says.
+/// The controller of what `start` makes whenever it starts, whose kinds are watched and kept
+/// as `P` says.
 ///
 /// It lists from the API server's watch cache, which may show a restart the past.
-pub fn controller<P: Kinds, R: Reconciler>() -> Controller<R::Object> {
+pub fn controller<P: Kinds, R: Reconciler>(
+    start: impl Fn() -> R + Send + Sync + 'static,
+) -> Controller<R::Object> {
     let mut heard = Gathered(Vec::new());
     heard.gather::<P, R::Object>();
     let heard = R::hears(Gathering::<P, _>(heard, std::marker::PhantomData)).0;
@@ -31,13 +34,15 @@ pub fn controller<P: Kinds, R: Reconciler>() -> Controller<R::Object> {
         for feed in &*feeds {
             feed(&seat, &mut caches);
         }
-        let cluster = KubeCluster::new(seat.client);
-        let cluster = Arc::new(CachedCluster::new(cluster, caches.build()));
+        let (cluster, clock) = (KubeCluster::new(seat.client), seat.clock);
+        let shared = Shared::new(cluster).with_clock(Arc::new(move || clock.now()));
+        let running = Arc::new((start(), shared.cached(caches.build())));
         move |object| {
-            let cluster = Arc::clone(&cluster);
+            let running = Arc::clone(&running);
             async move {
-                match cluster.newest(object).await? {
-                    Some(newest) => R::reconcile(newest, &*cluster).await,
+                let (reconciler, shared) = &*running;
+                match shared.cluster.newest(object).await? {
+                    Some(newest) => reconciler.reconcile(newest, shared).await,
                     None => Ok(Action::await_change()),
                 }
             }

@@ -12,7 +12,6 @@ use crate::{Shared, controller::kind_of};
 
 /// The status to report, with the times of its conditions.
 pub(super) fn completed_status<R: Planner, C: Cluster>(
-    planner: &R,
     object: &R::Object,
     plan: &Plan<R::Status, R::Change>,
     shared: &Shared<C>,
@@ -41,7 +40,9 @@ pub(super) async fn write_status<R: Planner, C: Cluster>(
         .map(R::Status::conditions)
         .unwrap_or_default();
     let new = status.conditions().to_vec();
-    let written = shared.cluster.write_status(planner.manager(), object, status);
+    let written = shared
+        .cluster
+        .write_status(planner.manager(), object, status);
     match written.await {
         Ok(told) => {
             if shared.events.are_heard() {
@@ -76,7 +77,9 @@ pub(super) async fn report_failure<R: Planner, C: Cluster>(
     error: &R::Error,
     shared: &Shared<C>,
 ) {
-    let before = shared.backoff.errors(kind_of::<R::Object>(), ObjectKey::of(object));
+    let before = shared
+        .backoff
+        .errors(kind_of::<R::Object>(), ObjectKey::of(object));
     let Some(reason) = error.reason_to_tell(before >= PERSISTENT) else {
         return;
     };

@@ -41,14 +41,19 @@ pub async fn reconcile<R: Planner, C: Cluster>(
     let _timer = shared.metrics.start(kind_of::<R::Object>());
     let key = ObjectKey::of(object);
     let now = (shared.clock)();
-    let done = match shared.memos.settled_for(kind_of::<R::Object>(), object, now) {
+    let done = match shared
+        .memos
+        .settled_for(kind_of::<R::Object>(), object, now)
+    {
         Some(left) => Ok(Action::requeue(left)),
         // Large, and most reconciles do without.
         None => Box::pin(look(planner, object, now, shared)).await,
     };
     match &done {
         Ok(_) => shared.backoff.reset(kind_of::<R::Object>(), key),
-        Err(error) => shared.metrics.error(kind_of::<R::Object>(), error.category()),
+        Err(error) => shared
+            .metrics
+            .error(kind_of::<R::Object>(), error.category()),
     }
     done
 }
@@ -62,7 +67,9 @@ async fn look<R: Planner, C: Cluster>(
     shared: &Shared<C>,
 ) -> Result<Action, R::Error> {
     let mut object = newest(object, shared).await?;
-    shared.memos.forget(kind_of::<R::Object>(), &ObjectKey::of(&object));
+    shared
+        .memos
+        .forget(kind_of::<R::Object>(), &ObjectKey::of(&object));
     let mut failed = None;
     let done = rounds(planner, &mut object, &mut failed, now, shared).await;
     if let Err(error) = &done {
@@ -196,7 +203,11 @@ async fn observe<R: Planner, C: Cluster>(
     let observed = planner.observe(object, &shared.cluster).await?;
     let mut observed = Box::new(observed);
     let now = (shared.clock)();
-    if let Some(refusal) = shared.refusals.known(kind_of::<R::Object>(), &ObjectKey::of(object), now) {
+    if let Some(refusal) =
+        shared
+            .refusals
+            .known(kind_of::<R::Object>(), &ObjectKey::of(object), now)
+    {
         planner.recall(&mut observed, refusal);
     }
     Ok(observed)
@@ -262,10 +273,12 @@ async fn tell<R: Planner, C: Cluster>(
     plan: &Plan<R::Status, R::Change>,
     shared: &Shared<C>,
 ) -> Result<Option<R::Object>, R::Error> {
-    let status = completed_status(planner, object, plan, shared);
+    let status = completed_status::<R, C>(object, plan, shared);
     let told = write_status(planner, object, status, shared).await?;
     let now = (shared.clock)();
-    shared.pace.written(kind_of::<R::Object>(), ObjectKey::of(object), now);
+    shared
+        .pace
+        .written(kind_of::<R::Object>(), ObjectKey::of(object), now);
     Ok(told)
 }
 
@@ -290,7 +303,9 @@ async fn echoed<R: Planner, C: Cluster>(
     let mut observed = observe(planner, object, shared).await?;
     planner.at(&mut observed, (shared.clock)());
     if !planner.is_current(&observed) {
-        planner.look_at_others(object, &mut observed, &shared.cluster).await?;
+        planner
+            .look_at_others(object, &mut observed, &shared.cluster)
+            .await?;
     }
     Ok((observed, is_live))
 }
@@ -306,7 +321,7 @@ async fn rest<R: Planner, C: Cluster>(
 ) -> Result<Action, R::Error> {
     let key = ObjectKey::of(object);
     let now = (shared.clock)();
-    let status = completed_status(planner, object, plan, shared);
+    let status = completed_status::<R, C>(object, plan, shared);
     let mut again = plan.again;
     let reads = match account {
         Some(account) => {
@@ -324,13 +339,18 @@ async fn rest<R: Planner, C: Cluster>(
         if let (Some(reads), Ok(Ok(planned))) = (reads.filter(|_| again >= PATIENCE), planned) {
             let until = planner.holds_until(object, observed, planned);
             let holds = Holds { until, again };
-            shared.memos.settled(kind_of::<R::Object>(), object, reads, holds);
+            shared
+                .memos
+                .settled(kind_of::<R::Object>(), object, reads, holds);
         }
         return Ok(Action::requeue(again));
     }
     let urgency = old.map_or(Urgency::Now, |old| planner.urgency(old, &status));
     let pause = urgency.pause(planner.progress_every());
-    if let Some(wait) = shared.pace.wait(kind_of::<R::Object>(), key.clone(), now, pause) {
+    if let Some(wait) = shared
+        .pace
+        .wait(kind_of::<R::Object>(), key.clone(), now, pause)
+    {
         return Ok(Action::requeue(again.min(wait)));
     }
     write_status(planner, object, status, shared).await?;
