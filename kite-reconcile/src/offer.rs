@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use kite_core::{
-    cluster::{Cluster, ClusterExt as _, ObjectKey},
+    cluster::{Cluster, ClusterExt as _, FieldManager, ObjectKey},
     conditions::NewCondition,
     crd::{
         KiteReservation, KiteVirtualMachine, KiteVirtualMachineOffer,
@@ -21,11 +21,16 @@ use kube::{ResourceExt as _, runtime::controller::Action};
 
 use crate::{
     Error,
-    context::{Context, Settings},
-    drive::{self, Reconciler},
-    plan::{Outcome, Plan, Step},
+    context::{Context, Tools},
+    plan::{Change, Outcome, Plan, Step},
+    story::story,
     unreadable::unreadable,
     vm,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kite_runtime::{
+    events::Tale,
+    plan::{Done, Planner, reconcile as reconcile_by_plan},
 };
 
 /// When to look at an offer again that waits for nothing.
@@ -39,7 +44,7 @@ pub async fn reconcile<C: Cluster>(
     offer: &KiteVirtualMachineOffer,
     context: &Context<C>,
 ) -> Result<Action, Error> {
-    drive::reconcile::<Offers, C>(offer, context).await
+    reconcile_by_plan(&Offers(context.tools()), offer, &context.shared).await
 }
 
 /// What was seen of an offer.
@@ -54,20 +59,42 @@ pub struct Observed {
 }
 
 /// The reconciler of offers.
-pub(crate) struct Offers;
+pub(crate) struct Offers<'a>(Tools<'a>);
 
 #[async_trait]
-impl Reconciler for Offers {
+impl Planner for Offers<'_> {
     type Object = KiteVirtualMachineOffer;
     type Status = KiteVirtualMachineOfferStatus;
     type Observed = Observed;
+    type Change = Change;
+    type Outcome = Outcome;
+    type Error = Error;
 
-    const KIND: &'static str = "KiteVirtualMachineOffer";
+    fn manager(&self) -> FieldManager {
+        self.0.settings.manager
+    }
 
-    async fn observe<C: Cluster>(
+    fn progress_every(&self) -> Duration {
+        self.0.settings.progress_every
+    }
+
+    fn story(&self, old: &[Condition], new: &[Condition]) -> Vec<Tale> {
+        story(old, new)
+    }
+
+    async fn execute<C: Cluster>(
+        &self,
+        change: &Change,
         object: &KiteVirtualMachineOffer,
         cluster: &C,
-        _: &Settings,
+    ) -> Result<Done<Outcome>, Error> {
+        self.0.execute(change, object, cluster).await
+    }
+
+    async fn observe<C: Cluster>(
+        &self,
+        object: &KiteVirtualMachineOffer,
+        cluster: &C,
     ) -> Result<Observed, Error> {
         let name = names::offer_reservation(&object.name_any());
         let claim: Option<KiteReservation> = cluster.find(&ObjectKey::cluster(name)).await?;
@@ -88,19 +115,19 @@ impl Reconciler for Offers {
         })
     }
 
-    fn at(observed: &mut Observed, now: Timestamp) {
+    fn at(&self, observed: &mut Observed, now: Timestamp) {
         observed.now = now;
     }
 
     fn plan(
+        &self,
         object: &KiteVirtualMachineOffer,
         observed: &Observed,
-        _: &Settings,
     ) -> Result<Plan<KiteVirtualMachineOfferStatus>, Error> {
         Ok(plan(object, observed))
     }
 
-    fn absorb(observed: &mut Observed, outcome: Outcome) {
+    fn absorb(&self, observed: &mut Observed, outcome: Outcome) {
         if let Outcome::Claimed(..) = outcome {
             // The only step is to free it.
             observed.claim = None;
@@ -141,7 +168,7 @@ pub fn plan(
         .filter(|at| at.0 > seen.now)
         .and_then(|at| Duration::try_from(at.0.duration_since(seen.now)).ok());
     Plan {
-        steps: vanished.cloned().map(Step::Unclaim).into_iter().collect(),
+        steps: vanished.cloned().map(Change::Unclaim).into_iter().collect(),
         status: KiteVirtualMachineOfferStatus {
             observed_generation: None,
             phase: Some(phase),

@@ -195,7 +195,7 @@ async fn watching<C, F, Fut>(
     if let Some(role) = &context.settings.own_role {
         watches.confine::<Secret>(role, platform::secrets(&context.settings.namespace));
     }
-    let (health, metrics) = (context.health.clone(), &context.metrics);
+    let (health, metrics) = (context.health.clone(), &context.shared.metrics);
     kite_runtime::watching(watches, health, metrics, shutdown, |caches| {
         controllers(Arc::new(context.cached(caches)))
     })

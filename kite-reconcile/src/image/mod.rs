@@ -8,12 +8,14 @@
 mod judge;
 mod plan;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use futures::try_join;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use kite_core::{
     cdi::{DataImportCron, DataSource, DataVolume},
-    cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
+    cluster::{Cluster, ClusterError, ClusterExt as _, FieldManager, Object, ObjectKey},
     crd::{ImagePhase, KiteImage, KiteImageStatus, KitePlatformSpec},
 };
 use kite_render::{Image, image};
@@ -24,11 +26,16 @@ pub use self::plan::plan;
 use crate::{
     Error,
     cache::reading::as_known,
-    context::{Context, Settings},
-    drive::{self, Reconciler},
+    context::{Context, Tools},
     objects::AnyObject,
-    plan::{Outcome, Plan},
+    plan::{Change, Outcome, Plan},
     platform,
+    story::story,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kite_runtime::{
+    events::Tale,
+    plan::{Done, Planner, Urgency, reconcile as reconcile_by_plan},
 };
 
 /// Reconciles one image.
@@ -36,7 +43,7 @@ pub async fn reconcile<C: Cluster>(
     image: &KiteImage,
     context: &Context<C>,
 ) -> Result<Action, Error> {
-    drive::reconcile::<Images, C>(image, context).await
+    reconcile_by_plan(&Images(context.tools()), image, &context.shared).await
 }
 
 /// What was seen of an image.
@@ -65,20 +72,42 @@ pub struct Observed {
 }
 
 /// The reconciler of images.
-pub(crate) struct Images;
+pub(crate) struct Images<'a>(Tools<'a>);
 
 #[async_trait]
-impl Reconciler for Images {
+impl Planner for Images<'_> {
     type Object = KiteImage;
     type Status = KiteImageStatus;
     type Observed = Observed;
+    type Change = Change;
+    type Outcome = Outcome;
+    type Error = Error;
 
-    const KIND: &'static str = "KiteImage";
+    fn manager(&self) -> FieldManager {
+        self.0.settings.manager
+    }
 
-    async fn observe<C: Cluster>(
+    fn progress_every(&self) -> Duration {
+        self.0.settings.progress_every
+    }
+
+    fn story(&self, old: &[Condition], new: &[Condition]) -> Vec<Tale> {
+        story(old, new)
+    }
+
+    async fn execute<C: Cluster>(
+        &self,
+        change: &Change,
         object: &KiteImage,
         cluster: &C,
-        _: &Settings,
+    ) -> Result<Done<Outcome>, Error> {
+        self.0.execute(change, object, cluster).await
+    }
+
+    async fn observe<C: Cluster>(
+        &self,
+        object: &KiteImage,
+        cluster: &C,
     ) -> Result<Observed, Error> {
         let image = Image::of(object)?;
         let goes = object.metadata.deletion_timestamp.is_some();
@@ -140,25 +169,25 @@ impl Reconciler for Images {
     }
 
     fn plan(
+        &self,
         object: &KiteImage,
         observed: &Observed,
-        _: &Settings,
     ) -> Result<Plan<KiteImageStatus>, Error> {
         plan(object, observed)
     }
 
-    fn absorb(observed: &mut Observed, outcome: Outcome) {
+    fn absorb(&self, observed: &mut Observed, outcome: Outcome) {
         observed.absorb(outcome);
     }
 
     /// How far an import is can wait.
-    fn urgency(old: &KiteImageStatus, new: &KiteImageStatus) -> crate::pace::Urgency {
+    fn urgency(&self, old: &KiteImageStatus, new: &KiteImageStatus) -> Urgency {
         let is_on_its_way = matches!(new.phase, Some(ImagePhase::Pending | ImagePhase::Importing));
         let is_same = old.phase == new.phase && old.observed_generation == new.observed_generation;
         if is_on_its_way && is_same {
-            crate::pace::Urgency::Later
+            Urgency::Later
         } else {
-            crate::pace::Urgency::Now
+            Urgency::Now
         }
     }
 }

@@ -14,6 +14,8 @@ mod unread;
 
 use std::collections::BTreeSet;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use futures::try_join;
 use k8s_openapi::api::{
@@ -21,7 +23,7 @@ use k8s_openapi::api::{
     networking::v1::Ingress,
 };
 use kite_core::{
-    cluster::{Cluster, ClusterExt as _, ObjectKey},
+    cluster::{Cluster, ClusterExt as _, FieldManager, ObjectKey},
     crd::{KitePlatform, KitePlatformStatus},
     gateway_api::{Gateway, HttpRoute},
     names,
@@ -39,10 +41,15 @@ pub(crate) use self::{
 };
 use crate::{
     Error,
-    context::{Context, Settings},
-    drive::{self, Reconciler},
+    context::{Context, Settings, Tools},
     objects::AnyObject,
-    plan::{Outcome, Plan},
+    plan::{Change, Outcome, Plan},
+    story::story,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kite_runtime::{
+    events::Tale,
+    plan::{Done, Planner, reconcile as reconcile_by_plan},
 };
 
 /// Reconciles the platform.
@@ -50,7 +57,7 @@ pub async fn reconcile<C: Cluster>(
     platform: &KitePlatform,
     context: &Context<C>,
 ) -> Result<Action, Error> {
-    drive::reconcile::<Platforms, C>(platform, context).await
+    reconcile_by_plan(&Platforms(context.tools()), platform, &context.shared).await
 }
 
 /// What was seen of the platform's own objects.
@@ -87,23 +94,45 @@ pub(crate) fn secrets(namespace: &str) -> [ObjectKey; 2] {
 }
 
 /// The reconciler of the platform.
-pub(crate) struct Platforms;
+pub(crate) struct Platforms<'a>(Tools<'a>);
 
 #[async_trait]
-impl Reconciler for Platforms {
+impl Planner for Platforms<'_> {
     type Object = KitePlatform;
     type Status = KitePlatformStatus;
     type Observed = Observed;
+    type Change = Change;
+    type Outcome = Outcome;
+    type Error = Error;
 
-    const KIND: &'static str = "KitePlatform";
+    fn manager(&self) -> FieldManager {
+        self.0.settings.manager
+    }
 
-    async fn observe<C: Cluster>(
+    fn progress_every(&self) -> Duration {
+        self.0.settings.progress_every
+    }
+
+    fn story(&self, old: &[Condition], new: &[Condition]) -> Vec<Tale> {
+        story(old, new)
+    }
+
+    async fn execute<C: Cluster>(
+        &self,
+        change: &Change,
         object: &KitePlatform,
         cluster: &C,
-        settings: &Settings,
+    ) -> Result<Done<Outcome>, Error> {
+        self.0.execute(change, object, cluster).await
+    }
+
+    async fn observe<C: Cluster>(
+        &self,
+        object: &KitePlatform,
+        cluster: &C,
     ) -> Result<Observed, Error> {
-        let here = ObjectKey::cluster(&settings.namespace);
-        let key = |name: &str| ObjectKey::namespaced(&settings.namespace, name);
+        let here = ObjectKey::cluster(&self.0.settings.namespace);
+        let key = |name: &str| ObjectKey::namespaced(&self.0.settings.namespace, name);
         let (service, web) = (
             key(names::GATEWAY_EXTERNAL_SERVICE),
             key(names::PLATFORM_WEB),
@@ -126,7 +155,7 @@ impl Reconciler for Platforms {
             },
             cluster.find(&host_key),
             cluster.list::<Node>(None, &all),
-            async { Ok(references::look(cluster, &object.spec, &settings.namespace).await) },
+            async { Ok(references::look(cluster, &object.spec, &self.0.settings.namespace).await) },
         )?;
         let (missing, unseen) = named;
         // What lies in a namespace shows that it is there.
@@ -152,14 +181,14 @@ impl Reconciler for Platforms {
     }
 
     fn plan(
+        &self,
         object: &KitePlatform,
         observed: &Observed,
-        settings: &Settings,
     ) -> Result<Plan<KitePlatformStatus>, Error> {
-        plan(object, observed, settings)
+        plan(object, observed, self.0.settings)
     }
 
-    fn absorb(observed: &mut Observed, outcome: Outcome) {
+    fn absorb(&self, observed: &mut Observed, outcome: Outcome) {
         observed.absorb(outcome);
     }
 }

@@ -6,6 +6,8 @@ mod plan;
 
 use std::collections::BTreeSet;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use futures::try_join;
 use jiff::Timestamp;
@@ -16,7 +18,7 @@ use k8s_openapi::api::{
     rbac::v1::RoleBinding,
 };
 use kite_core::{
-    cluster::{Cluster, ClusterError, ClusterExt as _, Listed, Object, ObjectKey},
+    cluster::{Cluster, ClusterError, ClusterExt as _, FieldManager, Listed, Object, ObjectKey},
     crd::{Exposure, KiteImage, KiteUser, KiteUserStatus, KiteVirtualMachine},
     kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance},
     labels,
@@ -38,16 +40,21 @@ use crate::{
     cache::reading::as_known,
     claims::Claims,
     configured,
-    context::{Context, Settings},
-    drive::{self, Reconciler},
+    context::{Context, Settings, Tools},
     objects::AnyObject,
-    plan::{Outcome, Plan},
+    plan::{Change, Outcome, Plan},
     platform,
+    story::story,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kite_runtime::{
+    events::Tale,
+    plan::{Done, Planner, reconcile as reconcile_by_plan},
 };
 
 /// Reconciles one user.
 pub async fn reconcile<C: Cluster>(user: &KiteUser, context: &Context<C>) -> Result<Action, Error> {
-    drive::reconcile::<Users, C>(user, context).await
+    reconcile_by_plan(&Users(context.tools()), user, &context.shared).await
 }
 
 /// What was seen of a user and of what belongs to them.
@@ -95,21 +102,39 @@ pub struct Observed {
 pub(crate) const API_SERVER_NAMESPACE: &str = "default";
 
 /// The reconciler of users.
-pub(crate) struct Users;
+pub(crate) struct Users<'a>(Tools<'a>);
 
 #[async_trait]
-impl Reconciler for Users {
+impl Planner for Users<'_> {
     type Object = KiteUser;
     type Status = KiteUserStatus;
     type Observed = Observed;
+    type Change = Change;
+    type Outcome = Outcome;
+    type Error = Error;
 
-    const KIND: &'static str = "KiteUser";
+    fn manager(&self) -> FieldManager {
+        self.0.settings.manager
+    }
 
-    async fn observe<C: Cluster>(
+    fn progress_every(&self) -> Duration {
+        self.0.settings.progress_every
+    }
+
+    fn story(&self, old: &[Condition], new: &[Condition]) -> Vec<Tale> {
+        story(old, new)
+    }
+
+    async fn execute<C: Cluster>(
+        &self,
+        change: &Change,
         object: &KiteUser,
         cluster: &C,
-        settings: &Settings,
-    ) -> Result<Observed, Error> {
+    ) -> Result<Done<Outcome>, Error> {
+        self.0.execute(change, object, cluster).await
+    }
+
+    async fn observe<C: Cluster>(&self, object: &KiteUser, cluster: &C) -> Result<Observed, Error> {
         let user = User::of(object)?;
         let held_by = labels::for_user(user.name);
         let name = user.namespace();
@@ -159,7 +184,7 @@ impl Reconciler for Users {
         let asks_cluster = !platform.nameservers.is_empty() && asks_cluster(cluster, &name).await?;
         Ok(Observed {
             asks_cluster,
-            grants: grants(cluster, &name, settings).await?,
+            grants: grants(cluster, &name, self.0.settings).await?,
             image_namespaces: images
                 .items
                 .iter()
@@ -186,7 +211,7 @@ impl Reconciler for Users {
         })
     }
 
-    fn at(observed: &mut Observed, now: Timestamp) {
+    fn at(&self, observed: &mut Observed, now: Timestamp) {
         observed.now = now;
     }
 
@@ -194,15 +219,11 @@ impl Reconciler for Users {
         closed::opens(observed)
     }
 
-    fn plan(
-        object: &KiteUser,
-        observed: &Observed,
-        settings: &Settings,
-    ) -> Result<Plan<KiteUserStatus>, Error> {
-        plan(object, observed, settings)
+    fn plan(&self, object: &KiteUser, observed: &Observed) -> Result<Plan<KiteUserStatus>, Error> {
+        plan(object, observed, self.0.settings)
     }
 
-    fn absorb(observed: &mut Observed, outcome: Outcome) {
+    fn absorb(&self, observed: &mut Observed, outcome: Outcome) {
         observed.absorb(outcome);
     }
 }

@@ -28,9 +28,11 @@ mod status;
 mod unreadable;
 mod volume;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use kite_core::{
-    cluster::Cluster,
+    cluster::{Cluster, FieldManager},
     crd::{KiteVirtualMachine, KiteVirtualMachineStatus},
 };
 use kite_render::Vm;
@@ -46,11 +48,15 @@ pub use self::{
 };
 use crate::{
     Error,
-    context::{Context, Settings},
-    drive::{self, Reconciler},
+    context::{Context, Tools},
     objects::AnyObject,
-    pace::Urgency,
-    plan::{Outcome, Plan, Refusal, Step},
+    plan::{Change, Outcome, Plan, Refusal, Step},
+    story::story,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kite_runtime::{
+    events::Tale,
+    plan::{Done, Planner, Urgency, reconcile as reconcile_by_plan},
 };
 
 /// Reconciles one VM: makes the cluster match its spec as far as can be done
@@ -59,33 +65,56 @@ pub async fn reconcile<C: Cluster>(
     vm: &KiteVirtualMachine,
     context: &Context<C>,
 ) -> Result<Action, Error> {
-    drive::reconcile::<Vms, C>(vm, context).await
+    reconcile_by_plan(&Vms(context.tools()), vm, &context.shared).await
 }
 
 /// The reconciler of VMs.
-pub(crate) struct Vms;
+pub(crate) struct Vms<'a>(Tools<'a>);
 
 #[async_trait]
-impl Reconciler for Vms {
+impl Planner for Vms<'_> {
     type Object = KiteVirtualMachine;
     type Status = KiteVirtualMachineStatus;
     type Observed = Observed;
+    type Change = Change;
+    type Outcome = Outcome;
+    type Error = Error;
 
-    const KIND: &'static str = "KiteVirtualMachine";
+    fn manager(&self) -> FieldManager {
+        self.0.settings.manager
+    }
 
-    async fn observe<C: Cluster>(
+    fn progress_every(&self) -> Duration {
+        self.0.settings.progress_every
+    }
+
+    fn story(&self, old: &[Condition], new: &[Condition]) -> Vec<Tale> {
+        story(old, new)
+    }
+
+    async fn execute<C: Cluster>(
+        &self,
+        change: &Change,
         object: &KiteVirtualMachine,
         cluster: &C,
-        _: &Settings,
+    ) -> Result<Done<Outcome>, Error> {
+        self.0.execute(change, object, cluster).await
+    }
+
+    async fn observe<C: Cluster>(
+        &self,
+        object: &KiteVirtualMachine,
+        cluster: &C,
     ) -> Result<Observed, Error> {
         Box::pin(Observed::read(object, cluster)).await
     }
 
-    fn at(observed: &mut Observed, now: jiff::Timestamp) {
+    fn at(&self, observed: &mut Observed, now: jiff::Timestamp) {
         observed.now = now;
     }
 
     fn holds_until(
+        &self,
         object: &KiteVirtualMachine,
         observed: &Observed,
         again: jiff::Timestamp,
@@ -97,18 +126,19 @@ impl Reconciler for Vms {
     }
 
     fn plan(
+        &self,
         object: &KiteVirtualMachine,
         observed: &Observed,
-        _: &Settings,
     ) -> Result<Plan<KiteVirtualMachineStatus>, Error> {
         plan(object, observed)
     }
 
-    fn is_current(observed: &Observed) -> bool {
+    fn is_current(&self, observed: &Observed) -> bool {
         observed.siblings_are_current || observed.siblings.is_empty()
     }
 
     async fn look_at_others<C: Cluster>(
+        &self,
         object: &KiteVirtualMachine,
         observed: &mut Observed,
         cluster: &C,
@@ -116,36 +146,36 @@ impl Reconciler for Vms {
         observed.look_at_siblings(&Vm::of(object)?, cluster).await
     }
 
-    fn interrupts(observed: &Observed, step: &Step) -> bool {
+    fn interrupts(&self, observed: &Observed, step: &Step) -> bool {
         match (step, &observed.machine) {
-            (Step::Apply(AnyObject::VirtualMachine(desired)), Some(stored)) => {
+            (Step::Change(Change::Apply(AnyObject::VirtualMachine(desired))), Some(stored)) => {
                 desired.spec.run_strategy != stored.spec.run_strategy
             }
             // What else moves it, and how KubeVirt is configured, must be true and not old.
-            (Step::Move(_), _) => true,
+            (Step::Change(Change::Move(_)), _) => true,
             _ => false,
         }
     }
 
-    fn may_be_old(object: &KiteVirtualMachine, observed: &Observed, step: &Step) -> bool {
+    fn may_be_old(&self, object: &KiteVirtualMachine, observed: &Observed, step: &Step) -> bool {
         delete::may_be_old(object, observed, step)
     }
 
-    fn absorb(observed: &mut Observed, outcome: Outcome) {
+    fn absorb(&self, observed: &mut Observed, outcome: Outcome) {
         observed.absorb(outcome);
     }
 
-    fn recall(observed: &mut Observed, refusal: Refusal) {
+    fn recall(&self, observed: &mut Observed, refusal: Refusal) {
         observed.recall(refusal);
     }
 
-    fn on_refusal(object: &KiteVirtualMachine, observed: &Observed) -> Option<Step> {
+    fn on_refusal(&self, object: &KiteVirtualMachine, observed: &Observed) -> Option<Change> {
         let vm = kite_render::Vm::of(object).ok()?;
         let claim = offer::unfulfilled(&vm, observed).filter(|_| observed.disk.is_none());
-        claim.cloned().map(Step::Unclaim)
+        claim.cloned().map(Change::Unclaim)
     }
 
-    fn urgency(old: &KiteVirtualMachineStatus, new: &KiteVirtualMachineStatus) -> Urgency {
+    fn urgency(&self, old: &KiteVirtualMachineStatus, new: &KiteVirtualMachineStatus) -> Urgency {
         status::urgency(old, new)
     }
 }

@@ -23,7 +23,7 @@ use super::{
     lost,
     machine::judge,
     observe::Observed,
-    plan::{hardware, until_next_deadline},
+    plan::{Change, hardware, until_next_deadline},
 };
 use crate::{
     plan::{Plan, Step},
@@ -151,7 +151,7 @@ fn switch_off(vm: &Vm<'_>, seen: &Observed, stored: &VirtualMachine) -> Step {
         asks.dns_policy.clone_from(&asked.dns_policy);
         asks.dns_config.clone_from(&asked.dns_config);
     }
-    Step::Apply(guarded(&desired, Some(stored)).into())
+    Step::Change(Change::Apply(guarded(&desired, Some(stored)).into()))
 }
 
 /// The VM with the CPUs and the memory that its machine has.

@@ -144,8 +144,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "asks for a restart of which it has not noted that it asks",
         file: DRIVE,
         edits: &[(
-            "if let Some(Step::Restart { .. }) = plan.steps.first() {",
-            "if let (Some(Step::Restart { .. }), true) = (plan.steps.first(), wanted.is_empty()) {",
+            "if let Some(Step::Change(Change::Restart { .. })) = plan.steps.first() {",
+            "if let (Some(Step::Change(Change::Restart { .. })), true) = (plan.steps.first(), wanted.is_empty()) {",
         )],
         first: (Scenarios, "restarts::of_two"),
     },

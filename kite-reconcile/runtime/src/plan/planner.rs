@@ -182,8 +182,9 @@ impl PlanError for Error {
     }
 }
 
-/// See [`PlanError::reason_to_tell`].
-fn told(error: Option<&ClusterError>, is_persistent: bool) -> Option<&'static str> {
+/// The reason that tells a person of what the cluster refused or did not answer, or of an
+/// error that is none of the cluster's; see [`PlanError::reason_to_tell`].
+pub fn told(error: Option<&ClusterError>, is_persistent: bool) -> Option<&'static str> {
     match error {
         Some(error) if is_refusal(error) => Some("Refused"),
         Some(ClusterError::Unreadable { .. }) => Some("Unreadable"),
