@@ -112,34 +112,34 @@ impl Tools<'_> {
         let outcome = match change {
             Change::Claim(claim) => {
                 let state = claims::make(cluster, claim).await?;
-                (Outcome::claimed(claim, state))
+                Outcome::claimed(claim, state)
             }
             Change::Unclaim(claim) => {
                 claims::give_up(cluster, claim).await?;
-                (Outcome::claimed(claim, ClaimState::Free))
+                Outcome::claimed(claim, ClaimState::Free)
             }
             Change::Keep(claim, user_uid) => {
                 let state = keep(claim, user_uid.clone(), cluster, self).await?;
-                (Outcome::claimed(claim, state))
+                Outcome::claimed(claim, state)
             }
             Change::TakeBack(kept, wanted) => {
                 let state = claims::take_back(cluster, manager, kept, wanted).await?;
-                (Outcome::claimed(wanted, state))
+                Outcome::claimed(wanted, state)
             }
             Change::Fulfil(claim) => {
                 let state = fulfil(claim, cluster, manager).await?;
-                (Outcome::claimed(claim, state))
+                Outcome::claimed(claim, state)
             }
             Change::CreateKeys(template) => {
                 let stored = create_keys(template, cluster, self.keys).await?;
-                (Outcome::Stored(stored))
+                Outcome::Stored(stored)
             }
-            Change::Apply(desired) => (Outcome::Stored(desired.apply(cluster, manager).await?)),
-            Change::Grow(claim) => (grow(claim, cluster, manager).await?),
-            Change::Expose(desired) => (expose(desired, cluster, manager).await?),
+            Change::Apply(desired) => Outcome::Stored(desired.apply(cluster, manager).await?),
+            Change::Grow(claim) => grow(claim, cluster, manager).await?,
+            Change::Expose(desired) => expose(desired, cluster, manager).await?,
             Change::Restart { machine, instance } => {
                 restart(cluster, machine, instance).await?;
-                (Outcome::RestartAsked)
+                Outcome::RestartAsked
             }
             Change::Move(order) => return moves::order(order, cluster, self.clock).await,
             Change::CallOff(order, why) => {
@@ -157,18 +157,18 @@ impl Tools<'_> {
                     }
                     removed => removed?,
                 };
-                (left_of(what, left))
+                left_of(what, left)
             }
             Change::DeleteUnchanged(object) => {
                 object.remove_unchanged(cluster).await?;
                 let left = live(object.find(cluster)).await?;
-                (left_of(object, left))
+                left_of(object, left)
             }
             Change::LetGo(object, finalizer) => {
                 object.let_go(cluster, finalizer).await?;
                 // Of what is not Kite's own, a cache need not have what tells whose it is.
                 let left = live(object.find(cluster)).await?;
-                (left_of(object, left))
+                left_of(object, left)
             }
         };
         Ok(outcome.into())

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kite_cluster::{ABSENT, Cluster, ClusterExt as _, FieldManager, Object, ObjectKey};
-use kite_runtime::{Action, Error, Listener, Operator, Reconciler};
+use kite_runtime::{Action, Error, Listener, Operator, Reconciler, Shared};
 use kube::api::{ListParams, ObjectMeta, PropagationPolicy};
 use kube::{CustomResource, Resource, ResourceExt as _};
 use schemars::JsonSchema;
@@ -58,12 +58,18 @@ pub struct Sites;
 #[async_trait]
 impl Reconciler for Sites {
     type Object = Site;
+    type Error = Error;
 
     fn hears<L: Listener<Site>>(listener: L) -> L {
         listener.owns::<Page>()
     }
 
-    async fn reconcile<C: Cluster>(site: Arc<Site>, cluster: &C) -> Result<Action, Error> {
+    async fn reconcile<C: Cluster>(
+        &self,
+        site: Arc<Site>,
+        shared: &Shared<C>,
+    ) -> Result<Action, Error> {
+        let cluster = &shared.cluster;
         if site.meta().deletion_timestamp.is_some() {
             return Ok(Action::await_change());
         }
@@ -95,12 +101,18 @@ pub struct Pages;
 #[async_trait]
 impl Reconciler for Pages {
     type Object = Page;
+    type Error = Error;
 
     fn hears<L: Listener<Page>>(listener: L) -> L {
         listener.owns::<ConfigMap>()
     }
 
-    async fn reconcile<C: Cluster>(page: Arc<Page>, cluster: &C) -> Result<Action, Error> {
+    async fn reconcile<C: Cluster>(
+        &self,
+        page: Arc<Page>,
+        shared: &Shared<C>,
+    ) -> Result<Action, Error> {
+        let cluster = &shared.cluster;
         let known = cluster.find::<ConfigMap>(&ObjectKey::of(&*page)).await?;
         let is_others = known.as_ref().is_some_and(|map| !is_of(&*page, map));
         if is_others || page.meta().deletion_timestamp.is_some() {
@@ -121,5 +133,5 @@ impl Reconciler for Pages {
 
 /// All of it.
 pub fn operator() -> Operator {
-    Operator::new().controller::<Sites>().controller::<Pages>()
+    Operator::new().controller(Sites).controller(Pages)
 }

@@ -60,8 +60,8 @@ fn it_survives_everything() {
     let simulation = Simulation::builder()
         .crds([Site::crd(), Page::crd()])
         .actors(control_plane)
-        .controller(controller::<Whole, Sites>())
-        .controller(controller::<Whole, Pages>())
+        .controller(controller::<Whole, _>(|| Sites))
+        .controller(controller::<Whole, _>(|| Pages))
         .scenario(scenario)
         .quiet()
         .build();

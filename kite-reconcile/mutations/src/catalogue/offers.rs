@@ -7,7 +7,7 @@ const OFFER: &str = "kite-reconcile/src/offer.rs";
 const OF_VM: &str = "kite-reconcile/src/vm/offer.rs";
 const OBSERVE: &str = "kite-reconcile/src/vm/observe.rs";
 const DELETE: &str = "kite-reconcile/src/vm/delete.rs";
-const DRIVE: &str = "kite-reconcile/src/drive.rs";
+const ROUNDS: &str = "kite-reconcile/runtime/src/plan/rounds.rs";
 
 pub(super) const ALL: &[Mutation] = &[
     Mutation {
@@ -60,10 +60,10 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "offer-burnt-by-a-refusal",
         what: "keeps the claim to an offer though the API server refuses the VM",
-        file: DRIVE,
+        file: ROUNDS,
         edits: &[(
-            "R::on_refusal(object, observed)",
-            "R::on_refusal(object, observed).filter(|_| false)",
+            "planner.on_refusal(object, &observed)",
+            "planner.on_refusal(object, &observed).filter(|_| false)",
         )],
         first: (Scenarios, "offers::a_refusal"),
     },
