@@ -15,8 +15,7 @@ use kite_render::{
 };
 
 use kite_runtime::{
-    CachedCluster, Caches, Context as _, Metrics, Shared, backoff::Backoff, events::Events,
-    health::Health,
+    CachedCluster, Caches, Metrics, Shared, backoff::Backoff, events::Events, health::Health,
 };
 
 use crate::keys::{KeySource, RandomKeys};

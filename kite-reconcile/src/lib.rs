@@ -98,7 +98,6 @@ pub mod platform;
 mod run;
 mod stage;
 mod standing;
-mod statuses;
 pub mod story;
 pub mod triggers;
 mod unreadable;

@@ -22,7 +22,7 @@ use kube::{ResourceExt as _, runtime::controller::Action};
 use crate::{
     Error,
     context::{Context, Tools},
-    plan::{Change, Outcome, Plan, Step},
+    plan::{Change, Outcome, Plan},
     story::story,
     unreadable::unreadable,
     vm,
@@ -168,7 +168,11 @@ pub fn plan(
         .filter(|at| at.0 > seen.now)
         .and_then(|at| Duration::try_from(at.0.duration_since(seen.now)).ok());
     Plan {
-        steps: vanished.cloned().map(Change::Unclaim).into_iter().collect(),
+        steps: vanished
+            .cloned()
+            .map(|it| Change::Unclaim(it).into())
+            .into_iter()
+            .collect(),
         status: KiteVirtualMachineOfferStatus {
             observed_generation: None,
             phase: Some(phase),

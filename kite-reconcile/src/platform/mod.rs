@@ -41,7 +41,7 @@ pub(crate) use self::{
 };
 use crate::{
     Error,
-    context::{Context, Settings, Tools},
+    context::{Context, Tools},
     objects::AnyObject,
     plan::{Change, Outcome, Plan},
     story::story,

@@ -215,7 +215,12 @@ impl Planner for Users<'_> {
         observed.now = now;
     }
 
-    fn holds_until(_: &KiteUser, observed: &Observed, _again: Timestamp) -> Option<Timestamp> {
+    fn holds_until(
+        &self,
+        _: &KiteUser,
+        observed: &Observed,
+        _again: Timestamp,
+    ) -> Option<Timestamp> {
         closed::opens(observed)
     }
 

@@ -165,7 +165,11 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
         return (vec![Step::Tell], Some("its Secrets to be told of"));
     }
     let mut steps = seen.claims.release();
-    steps.extend(offer::unfulfilled(vm, seen).cloned().map(Change::Unclaim));
+    steps.extend(
+        offer::unfulfilled(vm, seen)
+            .cloned()
+            .map(|it| Change::Unclaim(it).into()),
+    );
     // Whoever may edit the VM may have taken it off: what is the VM's goes all the
     // same, as long as others keep the VM.
     let finalizers = vm.object.metadata.finalizers.iter().flatten();

@@ -23,10 +23,10 @@ use super::{
     lost,
     machine::judge,
     observe::Observed,
-    plan::{Change, hardware, until_next_deadline},
+    plan::{hardware, until_next_deadline},
 };
 use crate::{
-    plan::{Plan, Step},
+    plan::{Change, Plan, Step},
     platform,
     standing::{Standing, guarded, standing},
     unreadable::{as_before, unreadable},

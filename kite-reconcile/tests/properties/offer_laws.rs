@@ -166,7 +166,7 @@ proptest! {
             && seen.holder.is_none()
             && used_up(&offer).is_none()
             && offer.metadata.deletion_timestamp.is_none();
-        let expected: Vec<Step> = seen.claim.clone().filter(|_| is_free).map(Change::Unclaim).into_iter().collect();
+        let expected: Vec<Step> = seen.claim.clone().filter(|_| is_free).map(|it| Change::Unclaim(it).into()).into_iter().collect();
         prop_assert_eq!(planned.steps, expected);
     }
 

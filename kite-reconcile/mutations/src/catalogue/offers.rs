@@ -72,7 +72,7 @@ pub(super) const ALL: &[Mutation] = &[
         what: "keeps the claim to an offer though its VM goes before it was made",
         file: DELETE,
         edits: &[(
-            "steps.extend(offer::unfulfilled(vm, seen).cloned().map(Change::Unclaim));",
+            "steps.extend(offer::unfulfilled(vm, seen).cloned().map(|it| Change::Unclaim(it).into()));",
             "",
         )],
         first: (Properties, "offer_laws::a_failure"),
@@ -82,8 +82,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "leaves an offer to a VM that vanished before it was made",
         file: OFFER,
         edits: &[(
-            "steps: vanished.cloned().map(Change::Unclaim).into_iter().collect(),",
-            "steps: vanished.cloned().map(Change::Unclaim).into_iter().take(0).collect(),",
+            "steps: vanished.cloned().map(|it| Change::Unclaim(it).into()).into_iter().collect(),",
+            "steps: vanished.cloned().map(|it| Change::Unclaim(it).into()).into_iter().take(0).collect(),",
         )],
         first: (Properties, "offer_laws::an_offer_is_taken"),
     },

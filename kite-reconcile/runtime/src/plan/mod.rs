@@ -33,7 +33,7 @@ use std::{fmt, time::Duration};
 use kite_cluster::conditions::NewCondition;
 
 pub use self::{
-    planner::{PlanError, Planner, Status, told},
+    planner::{PlanError, Planner, told},
     rounds::reconcile,
 };
 pub use crate::{pace::Urgency, refusals::Refusal};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kite_cluster::{Cluster, ClusterError, FieldManager, Object, StoredStatus};
+use kite_cluster::{Cluster, ClusterError, FieldManager, Object, conditions::ReportedStatus};
 use kube::core::object::HasStatus;
 
 use super::{Change, Done, Plan, Refusal, Step, Urgency};
@@ -18,7 +18,7 @@ pub trait Planner: Send + Sync {
     /// The kind.
     type Object: Object + HasStatus<Status = Self::Status>;
     /// Its status.
-    type Status: Status;
+    type Status: ReportedStatus;
     /// What is looked at.
     type Observed: Send + Sync;
     /// What can be changed.
@@ -133,20 +133,6 @@ pub trait Planner: Send + Sync {
     fn progress_every(&self) -> Duration {
         Duration::from_secs(15)
     }
-}
-
-/// A status with conditions, as the Kubernetes API conventions have it.
-pub trait Status: Clone + Default + PartialEq + StoredStatus {
-    /// The conditions in it.
-    fn conditions(&self) -> &[Condition];
-
-    /// The generation that it speaks of.
-    fn observed_generation(&self) -> Option<i64>;
-
-    /// The same with these conditions, of this generation, as it will stand once it is
-    /// written.
-    #[must_use]
-    fn complete(self, conditions: Vec<Condition>, generation: Option<i64>) -> Self;
 }
 
 /// Why a reconcile by plans does not come to its end.

@@ -3,11 +3,11 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kite_cluster::{
     Cluster, ClusterError, ClusterExt as _, Object, ObjectKey,
-    conditions::{self, NewCondition},
+    conditions::{self, NewCondition, ReportedStatus},
 };
 use kube::{Resource as _, core::object::HasStatus as _};
 
-use super::{Plan, PlanError as _, Planner, Status};
+use super::{Plan, PlanError as _, Planner};
 use crate::{Shared, controller::kind_of};
 
 /// The status to report, with the times of its conditions.
@@ -132,7 +132,7 @@ pub(super) async fn report_failure<R: Planner, C: Cluster>(
 
 /// Whether they say the same in other words: a port or an id that is another in
 /// each error.
-fn differ_in_words<S: Status>(new: &S, old: &S) -> bool {
+fn differ_in_words<S: ReportedStatus>(new: &S, old: &S) -> bool {
     let mut conditions = new.conditions().to_vec();
     for condition in &mut conditions {
         if let Some(old) = conditions::find(old.conditions(), &condition.type_) {

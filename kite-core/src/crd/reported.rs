@@ -1,15 +1,16 @@
-//! The statuses of Kite's kinds, as plans report them.
+//! The statuses of Kite's kinds, as controllers report them.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kite_core::crd::{
+use kite_cluster::conditions::ReportedStatus;
+
+use super::{
     KiteImageStatus, KitePlatformStatus, KiteUserStatus, KiteVirtualMachineOfferStatus,
     KiteVirtualMachineStatus, UnreadStatus,
 };
-use kite_runtime::plan::Status;
 
 macro_rules! statuses {
     ($($status:ty),* $(,)?) => { $(
-        impl Status for $status {
+        impl ReportedStatus for $status {
             fn conditions(&self) -> &[Condition] {
                 &self.conditions
             }
