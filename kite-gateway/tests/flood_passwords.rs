@@ -154,6 +154,6 @@ async fn one_owners_costly_hashes_keep_no_other_waiting() {
     let grown = most.saturating_sub(before);
     eprintln!("resident memory grew by {grown} MiB of {bound}");
     assert!(grown < bound, "{grown} MiB of {bound}");
-    others.were_not_slowed();
+    others.were_not_slowed().await;
     bed.end().await;
 }

@@ -142,7 +142,7 @@ async fn holds_up_nobody(what: &str, config: Config, bound: u64) {
     let grown = most.saturating_sub(before);
     eprintln!("{what}: resident memory grew by {grown} MiB of {bound}");
     assert!(grown < bound, "{what}: {grown} MiB of {bound}");
-    others.were_not_slowed();
+    others.were_not_slowed().await;
     bed.end().await;
 }
 

@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use self::floods::{
-    OF_HTTP1, Quiet, Stage, ask, assert_not_slowed, go_on, median_of, resident, start_flood, whom,
+    OF_HTTP1, Stage, ask, assert_not_slowed, go_on, median_of, resident, start_flood, whom,
 };
 
 /// For answers.
@@ -94,7 +94,7 @@ async fn who_reads_no_answers_holds_up_nobody() {
         assert!(answer["next"].is_string());
     };
     reads_a_list().await;
-    let quiet = Quiet::measure(&stage, &bob).await;
+    let quiet = stage.quiet_answer(&bob).await;
     let before = resident();
 
     let mut flood = start_flood(stage.address, &ann).await;
@@ -114,8 +114,8 @@ async fn who_reads_no_answers_holds_up_nobody() {
     eprintln!("grew by {} MiB of {}", most >> 20, bound >> 20);
     assert!(most < bound, "{} MiB of {}", most >> 20, bound >> 20);
     flood.kill().await.unwrap();
-    let quiet = quiet.again(&stage, &bob).await;
+    let quiet = [quiet, stage.quiet_answer(&bob).await];
     let answer = Duration::from_millis(20);
-    assert_not_slowed("an answer", beside, quiet.answer, answer, 50);
+    assert_not_slowed("an answer", beside, quiet, answer, 50);
     stage.stop.cancel();
 }

@@ -22,8 +22,7 @@ use tokio::{
 };
 
 use self::floods::{
-    OF_HTTP1, PASSWORD, Quiet, Stage, assert_not_slowed, go_on, median_of, resident, start_flood,
-    whom,
+    OF_HTTP1, PASSWORD, Stage, assert_not_slowed, go_on, median_of, resident, start_flood, whom,
 };
 
 /// For hashes: three of those that Kite makes, or one that takes the most.
@@ -100,7 +99,8 @@ async fn guesses_from_everywhere_take_no_more_memory_than_there_is_for_them() {
         stage.account(&format!("dear-{n}"), dear()).await;
     }
     let ann = stage.sign_in("ann").await;
-    let quiet = Quiet::measure(&stage, &ann).await;
+    let quiet_in = stage.quiet_sign_in().await;
+    let quiet = stage.quiet_answer(&ann).await;
     let before = resident();
 
     let mut flood = start_flood(stage.address, &ann).await;
@@ -121,10 +121,11 @@ async fn guesses_from_everywhere_take_no_more_memory_than_there_is_for_them() {
     eprintln!("grew by {} MiB of {}", most >> 20, bound >> 20);
     assert!(most < bound, "{} MiB of {}", most >> 20, bound >> 20);
     flood.kill().await.unwrap();
-    let quiet = quiet.again(&stage, &ann).await;
+    let quiet_in = [quiet_in, stage.quiet_sign_in().await];
+    let quiet = [quiet, stage.quiet_answer(&ann).await];
     let (answer, login) = (Duration::from_millis(20), Duration::from_millis(100));
-    assert_not_slowed("an answer", beside, quiet.answer, answer, 25);
+    assert_not_slowed("an answer", beside, quiet, answer, 25);
     // Whoever signs in waits for all that came before, some of which is dear.
-    assert_not_slowed("a sign-in", beside_in, quiet.sign_in, login, 4 * GUESSES);
+    assert_not_slowed("a sign-in", beside_in, quiet_in, login, 4 * GUESSES);
     stage.stop.cancel();
 }

@@ -79,38 +79,20 @@ pub async fn median_of(times: usize, mut task: impl AsyncFnMut()) -> Duration {
     all[all.len() / 2]
 }
 
-/// What people's requests take beside nobody, measured before a flood and after it: other
-/// work of the machine comes and goes, and the slower one counts.
-pub struct Quiet {
-    pub answer: Duration,
-    pub sign_in: Duration,
-}
-
-impl Quiet {
-    pub async fn measure(stage: &Stage, session: &str) -> Self {
-        // Hashes wait in line: once this one was made, those of a flood that has ended were.
-        stage.sign_in_at_last("bob").await;
-        Self {
-            answer: median_of(20, async || stage.answers(session).await).await,
-            sign_in: median_of(5, async || stage.sign_in_at_last("bob").await).await,
-        }
-    }
-
-    pub async fn again(self, stage: &Stage, session: &str) -> Self {
-        let after = Self::measure(stage, session).await;
-        Self {
-            answer: self.answer.max(after.answer),
-            sign_in: self.sign_in.max(after.sign_in),
-        }
-    }
-}
-
-/// Asserts that something takes at most so many times as long as it did beside nobody. What
-/// is as good as nothing, `floor`, is not measured: machines are noisy.
-pub fn assert_not_slowed(what: &str, beside: Duration, quiet: Duration, floor: Duration, by: u32) {
+/// Asserts that something takes at most so many times as long as it did beside nobody, which
+/// is measured before the flood and after it: other work of the machine comes and goes, and
+/// the slower one counts. What is as good as nothing, `floor`, is not measured.
+pub fn assert_not_slowed(
+    what: &str,
+    beside: Duration,
+    quiet: [Duration; 2],
+    floor: Duration,
+    by: u32,
+) {
     eprintln!("{what}: {beside:?} beside the flood, {quiet:?} beside nobody");
+    let [before, after] = quiet;
     assert!(
-        beside < quiet.max(floor) * by,
+        beside < before.max(after).max(floor) * by,
         "{what}: {beside:?} beside the flood, {quiet:?} beside nobody"
     );
 }
@@ -267,6 +249,18 @@ impl Stage {
             let (status, answer) = ask(self.address, &head, body).await;
             assert_eq!(status, 200, "{answer}");
         }
+    }
+
+    /// How long it takes until somebody who is signed in is answered, beside nobody.
+    pub async fn quiet_answer(&self, token: &str) -> Duration {
+        median_of(20, async || self.answers(token).await).await
+    }
+
+    /// How long it takes to sign in, beside nobody.
+    pub async fn quiet_sign_in(&self) -> Duration {
+        // Hashes wait in line: once this one was made, those of a flood that has ended were.
+        self.sign_in_at_last("bob").await;
+        median_of(5, async || self.sign_in_at_last("bob").await).await
     }
 
     /// A terminal of a VM, which is open.
