@@ -23,7 +23,7 @@ fn the_reasons_are_those_that_the_code_writes() {
     let reasons = reasons(&page);
     assert!(reasons.len() > 40, "{reasons:?}");
     let mut code = String::new();
-    for package in ["kite-reconcile", "kite-core"] {
+    for package in ["kite-reconcile", "kite-reconcile/runtime", "kite-core"] {
         let src = root.join(package).join("src");
         for file in packages::files(&src).unwrap() {
             if !file.to_string_lossy().contains("test") {

@@ -20,7 +20,10 @@ use kube::{
     api::{ListParams, PropagationPolicy},
 };
 
-use crate::{cache::live, plan::Step};
+use crate::{
+    cache::live,
+    plan::{Change, Step},
+};
 
 /// How a claim stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,7 +126,7 @@ impl Claims {
                 ClaimState::Mine(_)
                 | ClaimState::Reserved(_)
                 | ClaimState::Held { alive: true, .. } => {}
-                ClaimState::Free => steps.push(Step::Claim(claim.wanted.clone())),
+                ClaimState::Free => steps.push(Step::Change(Change::Claim(claim.wanted.clone()))),
                 ClaimState::Held {
                     reservation,
                     alive: false,
@@ -132,7 +135,7 @@ impl Claims {
                 ClaimState::Kept(kept) => {
                     if !self.is_kept_from(kept, &claim.wanted) {
                         let (kept, wanted) = (Box::new(kept.clone()), claim.wanted.clone());
-                        steps.push(Step::TakeBack(kept, Box::new(wanted)));
+                        steps.push(Step::Change(Change::TakeBack(kept, Box::new(wanted))));
                     }
                 }
             }
@@ -196,9 +199,9 @@ impl Claims {
 /// How a claim is given back whose holder was the user's of this uid.
 fn given_back(claim: &KiteReservation, user_uid: Option<&str>) -> Step {
     if claim.spec.claim.is_kept() {
-        Step::Keep(claim.clone(), user_uid.map(str::to_owned))
+        Step::Change(Change::Keep(claim.clone(), user_uid.map(str::to_owned)))
     } else {
-        Step::Unclaim(claim.clone())
+        Step::Change(Change::Unclaim(claim.clone()))
     }
 }
 

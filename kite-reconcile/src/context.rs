@@ -15,16 +15,10 @@ use kite_render::{
 };
 
 use kite_runtime::{
-    CachedCluster, Caches, Metrics, backoff::Backoff, cache::memo::Memos, events::Events,
-    health::Health,
+    CachedCluster, Caches, Metrics, Shared, backoff::Backoff, events::Events, health::Health,
 };
 
-use crate::{
-    Error,
-    keys::{KeySource, RandomKeys},
-    pace::Pace,
-    refusals::Refusals,
-};
+use crate::keys::{KeySource, RandomKeys};
 
 /// What an installation may set differently.
 #[derive(Clone, Debug)]
@@ -126,43 +120,32 @@ pub use kite_runtime::Clock;
 /// What every reconciler works with: the cluster, and what is not to be had
 /// from it.
 pub struct Context<C> {
-    /// The cluster to change.
-    pub cluster: C,
+    /// The cluster to change, the time, and what controllers of any kind share.
+    pub shared: Shared<C>,
     /// What an installation may set differently.
     pub settings: Settings,
     /// Where new key pairs come from.
     pub keys: Arc<dyn KeySource>,
-    /// What time it is.
-    pub clock: Clock,
-    /// What is counted.
-    pub metrics: Metrics,
-    /// Where to tell what a person should read.
-    pub events: Events,
     /// Where watches report whether they run.
     pub health: Health,
-    pub(crate) backoff: Backoff,
-    pub(crate) caches: Option<Caches>,
-    pub(crate) memos: Memos,
-    pub(crate) pace: Pace,
-    pub(crate) refusals: Refusals,
+}
+
+/// What planners need beside the cluster.
+#[derive(Clone, Copy)]
+pub(crate) struct Tools<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) keys: &'a dyn KeySource,
+    pub(crate) clock: &'a Clock,
 }
 
 impl<C> Context<C> {
     /// A context with default settings, random keys and the system's clock.
     pub fn new(cluster: C) -> Self {
         Self {
-            cluster,
+            shared: Shared::new(cluster).with_metrics(crate::metrics()),
             settings: Settings::default(),
             keys: Arc::new(RandomKeys),
-            clock: Arc::new(Timestamp::now),
-            metrics: crate::metrics(),
-            events: Events::default(),
             health: Health::default(),
-            backoff: Backoff::default(),
-            caches: None,
-            memos: Memos::default(),
-            pace: Pace::default(),
-            refusals: Refusals::default(),
         }
     }
 
@@ -173,80 +156,81 @@ impl<C> Context<C> {
         C: Cluster + Clone,
     {
         Context {
-            cluster: CachedCluster::new(self.cluster.clone(), caches.clone()),
+            shared: self.shared.cached(caches),
             settings: self.settings.clone(),
             keys: Arc::clone(&self.keys),
-            clock: Arc::clone(&self.clock),
-            metrics: self.metrics.clone(),
-            events: self.events.clone(),
             health: self.health.clone(),
-            backoff: Backoff::default(),
-            caches: Some(caches),
-            memos: Memos::default(),
-            pace: Pace::default(),
-            refusals: Refusals::default(),
+        }
+    }
+
+    pub(crate) fn tools(&self) -> Tools<'_> {
+        Tools {
+            settings: &self.settings,
+            keys: &*self.keys,
+            clock: &self.shared.clock,
         }
     }
 
     /// With other settings.
     #[must_use]
-    pub fn with_settings(mut self, settings: Settings) -> Self {
-        self.settings = settings;
-        self
+    pub fn with_settings(self, settings: Settings) -> Self {
+        Self { settings, ..self }
     }
 
     /// With keys from elsewhere.
     #[must_use]
-    pub fn with_keys(mut self, keys: impl KeySource) -> Self {
-        self.keys = Arc::new(keys);
-        self
+    pub fn with_keys(self, keys: impl KeySource) -> Self {
+        Self {
+            keys: Arc::new(keys),
+            ..self
+        }
     }
 
     /// With another clock, such as the in-memory cluster's.
     #[must_use]
-    pub fn with_clock(mut self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        self.clock = Arc::new(clock);
-        self
+    pub fn with_clock(self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self {
+            shared: self.shared.with_clock(Arc::new(clock)),
+            ..self
+        }
     }
 
     /// Telling what happens to `events`.
     #[must_use]
-    pub fn with_events(mut self, events: Events) -> Self {
-        self.events = events;
-        self
+    pub fn with_events(self, events: Events) -> Self {
+        Self {
+            shared: self.shared.with_events(events),
+            ..self
+        }
     }
 
     /// With watches reporting to `health`.
     #[must_use]
-    pub fn with_health(mut self, health: Health) -> Self {
-        self.health = health;
-        self
+    pub fn with_health(self, health: Health) -> Self {
+        Self { health, ..self }
     }
 
     /// Counting into `metrics`.
     #[must_use]
-    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
-        self.metrics = metrics;
-        self
+    pub fn with_metrics(self, metrics: Metrics) -> Self {
+        Self {
+            shared: self.shared.with_metrics(metrics),
+            ..self
+        }
     }
 }
 
 impl<C: Send + Sync + 'static> kite_runtime::Context for Context<C> {
-    type Error = Error;
-
     fn metrics(&self) -> &Metrics {
-        &self.metrics
+        self.shared.metrics()
     }
 
     fn backoff(&self) -> &Backoff {
-        &self.backoff
+        self.shared.backoff()
     }
 
     fn forget(&self, kind: &'static str, key: &ObjectKey) {
-        self.memos.forget(kind, key);
-        self.backoff.reset(kind, key.clone());
-        self.pace.forget(kind, key.clone());
-        self.refusals.forget(kind, key);
+        self.shared.forget(kind, key);
     }
 }
 

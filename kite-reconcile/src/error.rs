@@ -2,7 +2,7 @@
 
 use kite_core::cluster::ClusterError;
 use kite_render::RenderError;
-use kite_runtime::Failure;
+use kite_runtime::{Failure, plan::PlanError};
 
 use crate::keys::KeyError;
 
@@ -88,76 +88,19 @@ impl Failure for Error {
     }
 }
 
-impl Error {
-    /// The reason of the condition that tells a person of this error; none if they
-    /// need not know. `is_persistent`: it has come again and again.
-    pub(crate) fn reason_to_tell(&self, is_persistent: bool) -> Option<&'static str> {
+impl PlanError for Error {
+    fn endless(rounds: usize, step: String) -> Self {
+        Self::Endless { rounds, step }
+    }
+
+    fn reason_to_tell(&self, is_persistent: bool) -> Option<&'static str> {
         match self {
-            _ if self.refusal().is_some() => Some("Refused"),
             Self::Render(_) => Some("Invalid"),
             Self::Endless { .. } => Some("Contested"),
             Self::OutdatedCrd { .. } => Some("OutdatedCrd"),
-            Self::Cluster(ClusterError::Unreadable { .. }) => Some("Unreadable"),
-            // The kind, or the namespace.
-            Self::Cluster(ClusterError::NotFound { .. }) if is_persistent => Some("Missing"),
-            // Somebody was faster, and is again; it is the next leader's turn.
-            Self::Cluster(ClusterError::Conflict { .. } | ClusterError::HeldBack { .. }) => None,
             Self::Cluster(_) | Self::Key(_) | Self::Panicked { .. } => {
-                is_persistent.then_some("Failing")
+                kite_runtime::plan::told(self.cluster(), is_persistent)
             }
         }
-    }
-
-    /// Whether the API server said no to an object, so that a person should
-    /// read why: it is invalid, or a quota or policy forbids it. That the account lacks
-    /// a right is nothing of the object's, and passes where the right is being given.
-    pub(crate) fn refusal(&self) -> Option<&ClusterError> {
-        match self {
-            Self::Cluster(error) if lacks_right(error) => None,
-            Self::Cluster(
-                error @ (ClusterError::Invalid { .. } | ClusterError::Forbidden { .. }),
-            ) => Some(error),
-            Self::Cluster(_)
-            | Self::Render(_)
-            | Self::Key(_)
-            | Self::Endless { .. }
-            | Self::OutdatedCrd { .. }
-            | Self::Panicked { .. } => None,
-        }
-    }
-}
-
-/// Whether the account may not do this at all, as Kubernetes' authorizers say it.
-fn lacks_right(error: &ClusterError) -> bool {
-    let ClusterError::Forbidden { status, .. } = error else {
-        return false;
-    };
-    let said = [" cannot ", " resource ", " in API group "];
-    said.iter().all(|words| status.message.contains(words))
-}
-
-#[cfg(test)]
-mod tests {
-    use kube::core::Status;
-
-    use super::*;
-
-    #[test]
-    fn what_the_account_may_not_do_is_told_only_if_it_stays_so() {
-        let told = |message: &str, is_persistent| {
-            let error = Error::Cluster(ClusterError::Forbidden {
-                operation: "get Secret a/b".to_owned(),
-                status: Box::new(Status {
-                    code: 403,
-                    ..Status::failure(message, "Forbidden")
-                }),
-            });
-            error.reason_to_tell(is_persistent)
-        };
-        let right = r#"secrets "b" is forbidden: User "kite" cannot get resource "secrets" in API group "" in the namespace "a""#;
-        assert_eq!(told(right, false), None);
-        assert_eq!(told(right, true), Some("Failing"));
-        let quota = r#"secrets "b" is forbidden: exceeded quota: kite"#;
-        assert_eq!(told(quota, false), Some("Refused"));
     }
 }

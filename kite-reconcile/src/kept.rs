@@ -42,11 +42,20 @@ pub(crate) async fn run<C: Cluster>(context: &Context<C>, shutdown: Cancellation
 /// Frees what is over now, and of what is kept for one owner all but the latest fifty.
 pub async fn release<C: Cluster>(context: &Context<C>) -> Result<(), Error> {
     let all = ListParams::default();
-    let found = context.cluster.list::<KiteReservation>(None, &all).await?;
+    let found = context
+        .shared
+        .cluster
+        .list::<KiteReservation>(None, &all)
+        .await?;
     let mut failed = None;
-    for claim in over(found.items, (context.clock)()) {
+    for claim in over(found.items, (context.shared.clock)()) {
         let background = PropagationPolicy::Background;
-        match context.cluster.delete_unchanged(&claim, background).await {
+        match context
+            .shared
+            .cluster
+            .delete_unchanged(&claim, background)
+            .await
+        {
             Ok(()) => tracing::info!(claim = %ObjectKey::of(&claim), "is not kept any more"),
             // It has gone, or its owner has just taken it back.
             Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => {}

@@ -1,7 +1,7 @@
 //! Reconcilers that make a cluster match Kite's custom resources.
 //!
 //! ```text
-//!            ┌────────── one loop for every kind (drive) ───────────┐
+//!            ┌────────── one loop for every kind        ───────────┐
 //! object ──► │ observe ──► plan (pure) ──► execute ──► plan again … │ ──► status, last
 //!            └──────────────────────────────────────────────────────┘
 //! ```
@@ -81,21 +81,20 @@
 pub mod claims;
 mod configured;
 mod context;
-mod drive;
 mod ending;
 mod error;
+mod execute;
 pub mod image;
 pub mod kept;
 pub mod keys;
 pub mod kinds;
 pub mod matches;
+mod moves;
 pub mod objects;
 pub mod offer;
 pub mod operator;
-mod pace;
 pub mod plan;
 pub mod platform;
-mod refusals;
 mod run;
 mod stage;
 mod standing;

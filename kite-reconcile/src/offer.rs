@@ -21,12 +21,12 @@ use kube::{ResourceExt as _, runtime::controller::Action};
 
 use crate::{
     Error,
-    context::{Context, Settings},
-    drive::{self, Reconciler},
-    plan::{Outcome, Plan, Step},
+    context::{Context, Tools},
+    plan::{Change, Outcome, Plan},
     unreadable::unreadable,
     vm,
 };
+use kite_runtime::plan::{Planner, reconcile as reconcile_by_plan};
 
 /// When to look at an offer again that waits for nothing.
 const RESYNC: Duration = Duration::from_secs(600);
@@ -39,7 +39,7 @@ pub async fn reconcile<C: Cluster>(
     offer: &KiteVirtualMachineOffer,
     context: &Context<C>,
 ) -> Result<Action, Error> {
-    drive::reconcile::<Offers, C>(offer, context).await
+    reconcile_by_plan(&Offers(context.tools()), offer, &context.shared).await
 }
 
 /// What was seen of an offer.
@@ -54,20 +54,23 @@ pub struct Observed {
 }
 
 /// The reconciler of offers.
-pub(crate) struct Offers;
+pub(crate) struct Offers<'a>(Tools<'a>);
 
 #[async_trait]
-impl Reconciler for Offers {
+impl<'a> Planner for Offers<'a> {
     type Object = KiteVirtualMachineOffer;
     type Status = KiteVirtualMachineOfferStatus;
     type Observed = Observed;
+    type Executor = Tools<'a>;
 
-    const KIND: &'static str = "KiteVirtualMachineOffer";
+    fn executor(&self) -> &Tools<'a> {
+        &self.0
+    }
 
     async fn observe<C: Cluster>(
+        &self,
         object: &KiteVirtualMachineOffer,
         cluster: &C,
-        _: &Settings,
     ) -> Result<Observed, Error> {
         let name = names::offer_reservation(&object.name_any());
         let claim: Option<KiteReservation> = cluster.find(&ObjectKey::cluster(name)).await?;
@@ -88,19 +91,19 @@ impl Reconciler for Offers {
         })
     }
 
-    fn at(observed: &mut Observed, now: Timestamp) {
+    fn at(&self, observed: &mut Observed, now: Timestamp) {
         observed.now = now;
     }
 
     fn plan(
+        &self,
         object: &KiteVirtualMachineOffer,
         observed: &Observed,
-        _: &Settings,
     ) -> Result<Plan<KiteVirtualMachineOfferStatus>, Error> {
         Ok(plan(object, observed))
     }
 
-    fn absorb(observed: &mut Observed, outcome: Outcome) {
+    fn absorb(&self, observed: &mut Observed, outcome: Outcome) {
         if let Outcome::Claimed(..) = outcome {
             // The only step is to free it.
             observed.claim = None;
@@ -141,7 +144,11 @@ pub fn plan(
         .filter(|at| at.0 > seen.now)
         .and_then(|at| Duration::try_from(at.0.duration_since(seen.now)).ok());
     Plan {
-        steps: vanished.cloned().map(Step::Unclaim).into_iter().collect(),
+        steps: vanished
+            .cloned()
+            .map(|it| Change::Unclaim(it).into())
+            .into_iter()
+            .collect(),
         status: KiteVirtualMachineOfferStatus {
             observed_generation: None,
             phase: Some(phase),

@@ -107,7 +107,8 @@ impl Operator {
     where
         F: Fn(Client) -> Context<KubeCluster>,
     {
-        let clock = context(self.0.client_of_work(client.clone())).clock;
+        let clock = context(self.0.client_of_work(client.clone()));
+        let clock = clock.shared.clock;
         let work = |term: kite_runtime::process::Term| {
             let context = context(term.client.clone())
                 .with_health(term.health)

@@ -1,50 +1,26 @@
 //! What a reconciler decides: steps to carry out, and the status to report.
 
-use std::time::Duration;
-
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kite_core::{
-    cluster::ObjectKey, conditions::NewCondition, crd::KiteReservation,
+    cluster::ObjectKey,
+    crd::{Claim, KiteReservation},
     kubevirt::VirtualMachineInstanceMigration,
 };
 use kube::api::PropagationPolicy;
 
+pub use kite_runtime::plan::Refusal;
+
 use crate::objects::AnyObject;
 
-/// The outcome of planning: pure data, without times.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plan<S> {
-    /// What can be done now, in this order. When all of it is done, there is to
-    /// be planned again with what came of it; no steps means that nothing is
-    /// left to do but wait.
-    pub steps: Vec<Step>,
-    /// The status to report when there are no steps, without its conditions.
-    pub status: S,
-    /// The status's conditions.
-    pub conditions: Vec<NewCondition>,
-    /// When to look again though nothing changes. Until then a plan made from the
-    /// same observations is the same.
-    pub again: Duration,
-}
+/// What there is to do, and the status to report.
+pub type Plan<S> = kite_runtime::plan::Plan<S, Change>;
 
-/// One change to the cluster.
+/// One step of a plan.
+pub type Step = kite_runtime::plan::Step<Change>;
+
+/// One change to the cluster, beside those of the reconciled object itself.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
-    /// Put the finalizer on the reconciled object.
-    AddFinalizer(&'static str),
-    /// Take the finalizer off. Always the last step of all: the object may be
-    /// gone after it.
-    RemoveFinalizer(&'static str),
-    /// Write the status of this plan, on the condition that the object is unchanged
-    /// since it was read, and look at everything anew as it was after that: what is
-    /// planned then was told before to all who have to know. The only step of its
-    /// plan.
-    Tell,
-    /// Delete the reconciled object itself, on the condition that it is
-    /// unchanged since it was read: its time is over, and whoever gives it more
-    /// time at the last moment wins. The only step of its plan.
-    DeleteSelf,
+pub enum Change {
     /// Make a claim; whether it was won is seen when planning again.
     Claim(KiteReservation),
     /// Remove a claim: one's own, or one whose holder is gone.
@@ -96,25 +72,19 @@ pub enum Step {
     LetGo(AnyObject, &'static str),
 }
 
-impl Step {
-    /// Whether what was observed may not be old: the step destroys something, or
-    /// lets it be destroyed.
-    pub(crate) fn is_destructive(&self) -> bool {
+impl kite_runtime::plan::Change for Change {
+    fn is_destructive(&self) -> bool {
         match self {
-            Self::RemoveFinalizer(_)
-            | Self::Unclaim(_)
+            Self::Unclaim(_)
             | Self::Keep(..)
             // Who the owner is must be true and not old, too.
             | Self::TakeBack(..)
             | Self::Restart { .. }
-            | Self::DeleteSelf
             | Self::LetGo(..)
             | Self::CallOff(..)
             | Self::DeleteUnchanged(_)
             | Self::Delete(..) => true,
-            Self::AddFinalizer(_)
-            | Self::Tell
-            | Self::Claim(_)
+            Self::Claim(_)
             | Self::Fulfil(_)
             | Self::CreateKeys(_)
             | Self::Apply(_)
@@ -124,19 +94,30 @@ impl Step {
         }
     }
 
-    /// Whether it applies an object that others may have made, or made anew,
-    /// unseen.
-    pub(crate) fn is_apply(&self) -> bool {
+    fn may_be_contested(&self) -> bool {
         matches!(self, Self::Apply(_) | Self::Expose(_) | Self::Grow(_))
     }
 
-    /// What it does, for logs: kinds and names, never contents.
-    pub fn describe(&self) -> String {
+    fn is_told_first(&self) -> bool {
+        matches!(self, Self::Restart { .. })
+    }
+
+    fn stands_by_itself(&self, of: &str) -> bool {
         match self {
-            Self::AddFinalizer(name) => format!("add finalizer {name}"),
-            Self::RemoveFinalizer(name) => format!("remove finalizer {name}"),
-            Self::Tell => "tell what is asked for".to_owned(),
-            Self::DeleteSelf => "delete the object itself".to_owned(),
+            Self::Delete(what, _) => {
+                let mut owners = what.metadata().owner_references.iter().flatten();
+                owners.any(|owner| owner.controller == Some(true) && owner.uid == of)
+            }
+            // Whether an offer was had is told by the object's status.
+            Self::Unclaim(claim) | Self::Keep(claim, _) => {
+                claim.spec.claim != Claim::Offer && claim.spec.holder.uid == of
+            }
+            _ => false,
+        }
+    }
+
+    fn describe(&self) -> String {
+        match self {
             Self::Claim(claim) => format!("claim {}", name(claim)),
             Self::Unclaim(claim) => format!("release {}", name(claim)),
             Self::Keep(claim, _) => format!("give back {}", name(claim)),
@@ -169,18 +150,6 @@ impl Step {
 
 fn name(claim: &KiteReservation) -> &str {
     claim.metadata.name.as_deref().unwrap_or_default()
-}
-
-/// That something is not done, and until when it is not tried again, whatever happens
-/// meanwhile.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// What was to be done: of another it says nothing.
-    pub of: String,
-    /// Why it is not, in words that people read.
-    pub why: String,
-    /// When it may be tried again.
-    pub until: Timestamp,
 }
 
 /// What came of a step, to be taken into what was observed.

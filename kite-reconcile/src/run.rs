@@ -195,7 +195,7 @@ async fn watching<C, F, Fut>(
     if let Some(role) = &context.settings.own_role {
         watches.confine::<Secret>(role, platform::secrets(&context.settings.namespace));
     }
-    let (health, metrics) = (context.health.clone(), &context.metrics);
+    let (health, metrics) = (context.health.clone(), &context.shared.metrics);
     kite_runtime::watching(watches, health, metrics, shutdown, |caches| {
         controllers(Arc::new(context.cached(caches)))
     })
@@ -245,7 +245,6 @@ mod tests {
         crd::KitePlatformSpec,
     };
     use kite_fake::FakeCluster;
-    use kite_runtime::cache::memo::Holds;
     use kube::api::PropagationPolicy;
 
     use super::*;
@@ -267,18 +266,12 @@ mod tests {
         let platform = KitePlatform::new("default", KitePlatformSpec::default());
         let platform = plain.create(&platform).await.unwrap();
         tokio::time::sleep(Duration::from_secs(60)).await;
-        let holds = Holds {
-            until: None,
-            again: Duration::from_secs(600),
-        };
-        let memos = &context.memos;
-        memos.settled("KitePlatform", &platform, Vec::new(), holds);
-        assert_eq!(memos.remembered(), 1);
+        assert_eq!(context.shared.at_rest(), 1);
         plain
             .remove(&platform, PropagationPolicy::Background)
             .await
             .unwrap();
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert_eq!(memos.remembered(), 0);
+        assert_eq!(context.shared.at_rest(), 0);
     }
 }

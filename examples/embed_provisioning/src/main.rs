@@ -48,7 +48,7 @@ async fn main() -> anyhow::Result<()> {
 
 /// Runs both operators until `shutdown`.
 async fn run(client: Client, kite: Context<KubeCluster>, shutdown: CancellationToken) {
-    let cluster = Arc::new(kite.cluster.clone());
+    let cluster = Arc::new(kite.shared.cluster.clone());
     let kite = Arc::new(kite);
     let dev_boxes = Controller::new(
         Api::<DevBox>::all(client.clone()),

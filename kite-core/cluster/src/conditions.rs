@@ -3,6 +3,22 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
+use crate::StoredStatus;
+
+/// A status with conditions, as the Kubernetes API conventions have it.
+pub trait ReportedStatus: Clone + Default + PartialEq + StoredStatus {
+    /// The conditions in it.
+    fn conditions(&self) -> &[Condition];
+
+    /// The generation that it speaks of.
+    fn observed_generation(&self) -> Option<i64>;
+
+    /// The same with these conditions, of this generation, as it will stand once it is
+    /// written.
+    #[must_use]
+    fn complete(self, conditions: Vec<Condition>, generation: Option<i64>) -> Self;
+}
+
 /// What a condition says: `True`, `False` or `Unknown`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConditionStatus {

@@ -21,6 +21,7 @@ mod offer;
 mod password;
 #[allow(dead_code)]
 mod platform;
+mod reported;
 // Several printer columns of one type are no mistake.
 #[allow(clippy::duplicated_attributes)]
 mod reservation;

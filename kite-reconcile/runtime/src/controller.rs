@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     cache::{Caches, Watches},
     context::Context,
-    failure::Failure as _,
+    failure::Failure,
     health::Health,
     isolate,
     kinds::Kinds,
@@ -159,7 +159,7 @@ impl<P: Kinds, K: Object> Listener<K> for Listening<'_, P, K> {
 }
 
 /// Runs a controller to its end, and logs what its reconciles come to.
-pub async fn drive<K, X, F, Fut>(
+pub async fn drive<K, X, E, F, Fut>(
     queue: Queue<K>,
     shutdown: CancellationToken,
     context: Arc<X>,
@@ -167,8 +167,9 @@ pub async fn drive<K, X, F, Fut>(
 ) where
     K: Object,
     X: Context,
+    E: Failure,
     F: FnMut(Arc<K>, Arc<X>) -> Fut + Send + 'static,
-    Fut: Future<Output = Result<Action, X::Error>> + Send + 'static,
+    Fut: Future<Output = Result<Action, E>> + Send + 'static,
 {
     let kind = K::kind(&());
     tracing::info!(%kind, "controller starts");
@@ -180,7 +181,7 @@ pub async fn drive<K, X, F, Fut>(
     let remembering = Arc::clone(&context);
     controller::applier(
         isolate::isolated(reconcile, queue.waiting),
-        error_policy::<K, X>,
+        error_policy::<K, X, E>,
         context,
         queue.store,
         queue.due.take_until(shutdown.cancelled_owned()),
@@ -227,9 +228,9 @@ pub async fn drive<K, X, F, Fut>(
     clippy::needless_pass_by_value,
     reason = "the shape that Controller::run takes"
 )]
-pub fn error_policy<K: Object, X: Context>(
+pub fn error_policy<K: Object, X: Context, E: Failure>(
     object: Arc<K>,
-    error: &X::Error,
+    error: &E,
     context: Arc<X>,
 ) -> Action {
     let key = ObjectKey::of(&*object);
@@ -267,7 +268,7 @@ mod tests {
     use tokio::time::sleep;
 
     use super::*;
-    use crate::context::Plain;
+    use crate::{Error, context::Shared};
 
     /// Each event begins kube's debounce anew: whoever edits an object twenty times a
     /// second would keep it, and what it belongs to, from being reconciled.
@@ -291,10 +292,10 @@ mod tests {
         let done = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&done);
         let stop = CancellationToken::new();
-        let context = Arc::new(Plain::new(()));
+        let context = Arc::new(Shared::new(()));
         let controller = tokio::spawn(drive(queue, stop.clone(), context, move |_, _| {
             counted.fetch_add(1, Ordering::SeqCst);
-            async { Ok(Action::await_change()) }
+            async { Ok::<_, Error>(Action::await_change()) }
         }));
         for _ in 0..100 {
             triggers.push(ObjectRef::from_obj(&map), Stage::AtRest);

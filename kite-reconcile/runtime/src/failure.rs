@@ -36,6 +36,18 @@ pub enum Error {
     /// The cluster refused or did not answer.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// A plan still wanted changes after many rounds: two writers disagree about a field,
+    /// and this is one of them.
+    #[error(
+        "no end after {rounds} rounds of changes; the last wanted: {step}: another writer takes \
+         a field back each time; the object's managedFields say who it is"
+    )]
+    Endless {
+        /// How many rounds were carried out.
+        rounds: usize,
+        /// The first step of the round that was not.
+        step: String,
+    },
     /// The reconcile itself is wrong.
     #[error("the reconcile panicked, which is a bug: {message}")]
     Panicked {
@@ -52,6 +64,7 @@ impl Failure for Error {
     fn category(&self) -> &'static str {
         match self {
             Self::Cluster(error) => error.category(),
+            Self::Endless { .. } => "endless",
             Self::Panicked { .. } => "panic",
         }
     }
@@ -59,7 +72,7 @@ impl Failure for Error {
     fn cluster(&self) -> Option<&ClusterError> {
         match self {
             Self::Cluster(error) => Some(error),
-            Self::Panicked { .. } => None,
+            Self::Endless { .. } | Self::Panicked { .. } => None,
         }
     }
 }

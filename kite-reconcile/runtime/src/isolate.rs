@@ -14,15 +14,16 @@ use crate::{Context, Failure, metrics::Waiting};
 /// `reconcile`, with each call in a task of its own, so that several processors
 /// work on them, within a span that says which object it is about, and with a
 /// panic turned into [`Failure::panicked`]. A call that is dropped is broken off.
-pub(crate) fn isolated<K, X, F, Fut>(
+pub(crate) fn isolated<K, X, E, F, Fut>(
     mut reconcile: F,
     waiting: Waiting,
-) -> impl FnMut(Arc<K>, Arc<X>) -> futures::future::BoxFuture<'static, Result<Action, X::Error>>
+) -> impl FnMut(Arc<K>, Arc<X>) -> futures::future::BoxFuture<'static, Result<Action, E>>
 where
     K: Object,
     X: Context,
+    E: Failure,
     F: FnMut(Arc<K>, Arc<X>) -> Fut + Send + 'static,
-    Fut: Future<Output = Result<Action, X::Error>> + Send + 'static,
+    Fut: Future<Output = Result<Action, E>> + Send + 'static,
 {
     move |object, context| {
         let kind = K::kind(&());
@@ -40,7 +41,7 @@ where
                 Err(ended) => ended.to_string(),
             };
             tracing::error!(%kind, object = %key, panic, "a reconcile panicked");
-            let error = X::Error::panicked(panic);
+            let error = E::panicked(panic);
             metrics.panicked(&kind, error.category());
             Err(error)
         }
@@ -61,7 +62,7 @@ mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
 
     use super::*;
-    use crate::{Error, context::Plain};
+    use crate::{Error, context::Shared};
 
     fn map(name: &str) -> Arc<ConfigMap> {
         let mut map = ConfigMap::default();
@@ -71,9 +72,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_an_error_of_that_object_alone() {
-        let context = Arc::new(Plain::new(()));
+        let context = Arc::new(Shared::new(()));
         let mut reconcile = isolated(
-            |map: Arc<ConfigMap>, _: Arc<Plain<()>>| async move {
+            |map: Arc<ConfigMap>, _: Arc<Shared<()>>| async move {
                 assert!(map.metadata.name.as_deref() != Some("bad"), "no {}", "luck");
                 Ok(Action::await_change())
             },

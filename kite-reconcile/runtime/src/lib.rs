@@ -15,7 +15,7 @@
 //! use kite_cluster::{ABSENT, Cluster, ClusterExt as _, FieldManager, ObjectKey};
 //! use kite_runtime::events::Reporter;
 //! use kite_runtime::process::Process;
-//! use kite_runtime::{Action, Error, Listener, Operator, Reconciler};
+//! use kite_runtime::{Action, Error, Listener, Operator, Reconciler, Shared};
 //! use kube::Resource as _;
 //! use tokio_util::sync::CancellationToken;
 //!
@@ -25,12 +25,18 @@
 //! #[async_trait]
 //! impl Reconciler for Secrets {
 //!     type Object = ConfigMap;
+//!     type Error = Error;
 //!
 //!     fn hears<L: Listener<ConfigMap>>(listener: L) -> L {
 //!         listener.owns::<Secret>()
 //!     }
 //!
-//!     async fn reconcile<C: Cluster>(map: Arc<ConfigMap>, cluster: &C) -> Result<Action, Error> {
+//!     async fn reconcile<C: Cluster>(
+//!         &self,
+//!         map: Arc<ConfigMap>,
+//!         shared: &Shared<C>,
+//!     ) -> Result<Action, Error> {
+//!         let cluster = &shared.cluster;
 //!         // Answered without a request: Secrets are watched.
 //!         if cluster.find::<Secret>(&ObjectKey::of(&*map)).await?.is_none() {
 //!             let mut secret = Secret::default();
@@ -48,7 +54,7 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = kube::Client::try_default().await?;
 //! let reporter = Reporter { controller: "example.org/secrets", instance: "secrets" };
-//! let operator = Operator::new().controller::<Secrets>();
+//! let operator = Operator::new().controller(Secrets);
 //! operator.run(client, Process::alone(reporter), CancellationToken::new()).await?;
 //! # Ok(())
 //! # }
@@ -57,6 +63,7 @@
 //! | Module | What |
 //! |---|---|
 //! | [`operator`] | all of an operator, from the kinds that it reconciles |
+//! | [`plan`] | reconciles by plans: observe, decide without doing, carry out, tell |
 //! | [`process`] | what a process needs around its work: elected, fenced, paced, counted |
 //! | [`controller`] | queues, and the controllers that work on them |
 //! | [`cache`] | reads without requests, which see what was written; the watches behind them |
@@ -95,8 +102,11 @@ pub mod leader;
 pub mod listener;
 pub mod metrics;
 pub mod operator;
+mod pace;
+pub mod plan;
 pub mod process;
 pub mod queue;
+mod refusals;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod wire;
@@ -106,7 +116,7 @@ pub use kube::runtime::controller::Action;
 pub use self::{
     cache::{CachedCluster, Caches, Watches},
     clock::Clock,
-    context::Context,
+    context::{Context, Shared},
     controller::{drive, error_policy, watching},
     failure::{Error, Failure},
     kinds::{KindOptions, Kinds},

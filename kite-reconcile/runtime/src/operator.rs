@@ -5,17 +5,16 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 use async_trait::async_trait;
 use futures::future::{BoxFuture, FutureExt as _, join_all};
 use jiff::Timestamp;
-use kite_cluster::{Cluster, KubeCluster, Object, ObjectKey};
+use kite_cluster::{Cluster, ClusterError, KubeCluster, Object};
 use kube::{Client, Resource as _, runtime::controller::Action};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    CachedCluster, Context as _, Error, Failure as _, Kinds, Listener, Metrics, Watches,
-    context::Plain,
-    controller::{drive, kind_of, watching},
+    CachedCluster, Failure, Kinds, Listener, Metrics, Shared, Watches,
+    controller::{drive, watching},
     kinds::Whole,
     leader::ElectionError,
-    process::Process,
+    process::{Process, Term},
     queue::Stage,
 };
 
@@ -24,6 +23,8 @@ use crate::{
 pub trait Reconciler: Send + Sync + 'static {
     /// The kind.
     type Object: Object;
+    /// Why a reconcile does not come to its end, such as [`Error`](crate::Error).
+    type Error: Failure + From<ClusterError>;
 
     /// Has the controller hear of what its objects depend on and of what it makes:
     /// `listener.owns::<W>()`, [`Listener::on`].
@@ -40,8 +41,11 @@ pub trait Reconciler: Send + Sync + 'static {
     /// Makes the cluster match `object`. What is read of kinds that the controller hears
     /// of is answered without a request. To write what is there already is a write:
     /// compare first.
-    async fn reconcile<C: Cluster>(object: Arc<Self::Object>, cluster: &C)
-    -> Result<Action, Error>;
+    async fn reconcile<C: Cluster>(
+        &self,
+        object: Arc<Self::Object>,
+        shared: &Shared<C>,
+    ) -> Result<Action, Self::Error>;
 }
 
 /// An operator, whose kinds are watched and kept as `P` says: each in the whole cluster,
@@ -56,27 +60,23 @@ pub struct Operator<P: Kinds = Whole> {
 
 /// Has a controller's kinds watched; gives what runs it.
 type Controller<P> = Box<dyn Fn(&mut Watches<P>) -> Work + Send + Sync>;
-type Cached = Arc<Plain<CachedCluster<KubeCluster>>>;
+type Cached = Arc<Shared<CachedCluster<KubeCluster>>>;
 type Work = Box<dyn FnOnce(Cached, CancellationToken) -> BoxFuture<'static, ()> + Send>;
 
 /// Reconciles the newest that is known of `object`, and counts it.
-async fn reconcile<R: Reconciler>(
+pub(crate) async fn reconcile<R: Reconciler, C: Cluster>(
+    reconciler: &R,
     object: Arc<R::Object>,
-    context: Cached,
-) -> Result<Action, Error> {
-    let kind = kind_of::<R::Object>();
-    let _timer = context.metrics().start(kind);
-    let key = ObjectKey::of(&*object);
-    let done = match context.cluster.newest(object).await {
-        Ok(Some(newest)) => R::reconcile(newest, &context.cluster).await,
-        Ok(None) => Ok(Action::await_change()),
-        Err(error) => Err(error.into()),
+    shared: &Shared<CachedCluster<C>>,
+) -> Result<Action, R::Error> {
+    let given = Arc::clone(&object);
+    let done = async {
+        match shared.cluster.newest(object).await? {
+            Some(newest) => reconciler.reconcile(newest, shared).await,
+            None => Ok(Action::await_change()),
+        }
     };
-    match &done {
-        Ok(_) => context.backoff().reset(kind, key),
-        Err(error) => context.metrics().error(kind, error.category()),
-    }
-    done
+    shared.counted(&*given, done).await
 }
 
 impl<P: Kinds> fmt::Debug for Operator<P> {
@@ -117,15 +117,21 @@ impl<P: Kinds> Operator<P> {
     ///
     /// If `P` has the kind packed: a controller needs whole objects.
     #[must_use]
-    pub fn controller<R: Reconciler>(mut self) -> Self {
+    pub fn controller<R: Reconciler>(mut self, reconciler: R) -> Self {
         assert!(
             !P::options::<R::Object>().is_packed,
             "{} is packed, and has a controller: have KindOptions::is_packed false for it",
             R::Object::kind(&())
         );
-        self.controllers.push(Box::new(|watches| {
+        let reconciler = Arc::new(reconciler);
+        self.controllers.push(Box::new(move |watches| {
             let queue = watches.queue(R::stage, |listening| R::hears(listening));
-            Box::new(|context, stop| drive(queue, stop, context, reconcile::<R>).boxed())
+            let reconciler = Arc::clone(&reconciler);
+            let reconcile = move |object, shared: Cached| {
+                let reconciler = Arc::clone(&reconciler);
+                async move { reconcile(&*reconciler, object, &shared).await }
+            };
+            Box::new(move |shared, stop| drive(queue, stop, shared, reconcile).boxed())
         }));
         self
     }
@@ -146,13 +152,17 @@ impl<P: Kinds> Operator<P> {
         let clock = Arc::new(Timestamp::now);
         let operator = &self;
         process
-            .run(client, clock, shutdown, |term| {
-                operator.work(term.client, term.health, term.stop)
-            })
+            .run(client, clock, shutdown, |term| operator.work(term))
             .await
     }
 
-    async fn work(&self, client: Client, health: crate::health::Health, stop: CancellationToken) {
+    async fn work(&self, term: Term) {
+        let Term {
+            client,
+            events,
+            health,
+            stop,
+        } = term;
         let cluster = KubeCluster::new(client.clone());
         let mut watches = Watches::<P>::new(client);
         let works: Vec<_> = (self.controllers.iter())
@@ -160,11 +170,13 @@ impl<P: Kinds> Operator<P> {
             .collect();
         let metrics = self.metrics.clone();
         watching(watches, health, &self.metrics, stop.clone(), |caches| {
-            let cluster = CachedCluster::new(cluster, caches);
-            let context = Arc::new(Plain::counting(cluster, metrics));
+            let shared = Shared::new(cluster)
+                .with_metrics(metrics)
+                .with_events(events);
+            let shared = Arc::new(shared.cached(caches));
             let all = works
                 .into_iter()
-                .map(move |work| work(Arc::clone(&context), stop.clone()));
+                .map(move |work| work(Arc::clone(&shared), stop.clone()));
             join_all(all).map(drop)
         })
         .await;

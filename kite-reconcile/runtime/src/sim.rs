@@ -3,7 +3,7 @@
 
 use std::{any::TypeId, sync::Arc};
 
-use kite_cluster::{KubeCluster, Object};
+use kite_cluster::{KubeCluster, Object, ObjectKey};
 use kite_fake::sim::{Controller, Seat};
 use kube::{
     Resource as _,
@@ -14,14 +14,19 @@ use kube::{
 };
 
 use crate::{
-    Action, CachedCluster, Kinds, Listener, Reconciler,
+    Kinds, Listener, Reconciler, Shared,
     cache::{Builder, Caches},
+    controller::kind_of,
+    operator::reconcile,
 };
 
-/// The controller of `R`, whose kinds are watched and kept as `P` says.
+/// The controller of what `start` makes whenever it starts, whose kinds are watched and kept
+/// as `P` says.
 ///
 /// It lists from the API server's watch cache, which may show a restart the past.
-pub fn controller<P: Kinds, R: Reconciler>() -> Controller<R::Object> {
+pub fn controller<P: Kinds, R: Reconciler>(
+    start: impl Fn() -> R + Send + Sync + 'static,
+) -> Controller<R::Object> {
     let mut heard = Gathered(Vec::new());
     heard.gather::<P, R::Object>();
     let heard = R::hears(Gathering::<P, _>(heard, std::marker::PhantomData)).0;
@@ -31,15 +36,21 @@ pub fn controller<P: Kinds, R: Reconciler>() -> Controller<R::Object> {
         for feed in &*feeds {
             feed(&seat, &mut caches);
         }
-        let cluster = KubeCluster::new(seat.client);
-        let cluster = Arc::new(CachedCluster::new(cluster, caches.build()));
+        let (cluster, clock) = (KubeCluster::new(seat.client), seat.clock);
+        let shared = Shared::new(cluster).with_clock(Arc::new(move || clock.now()));
+        let running = Arc::new((start(), shared.cached(caches.build())));
         move |object| {
-            let cluster = Arc::clone(&cluster);
+            let running = Arc::clone(&running);
             async move {
-                match cluster.newest(object).await? {
-                    Some(newest) => R::reconcile(newest, &*cluster).await,
-                    None => Ok(Action::await_change()),
+                let (reconciler, shared) = &*running;
+                let key = ObjectKey::of(&*object);
+                let done = reconcile(reconciler, object, shared).await;
+                if let Err(error) = &done {
+                    // When it is tried again is the simulation's to say; how often it has
+                    // failed is what a person is told by.
+                    shared.backoff.after(kind_of::<R::Object>(), key, error);
                 }
+                done
             }
         }
     });

@@ -24,19 +24,19 @@ pub use self::plan::plan;
 use crate::{
     Error,
     cache::reading::as_known,
-    context::{Context, Settings},
-    drive::{self, Reconciler},
+    context::{Context, Tools},
     objects::AnyObject,
     plan::{Outcome, Plan},
     platform,
 };
+use kite_runtime::plan::{Planner, Urgency, reconcile as reconcile_by_plan};
 
 /// Reconciles one image.
 pub async fn reconcile<C: Cluster>(
     image: &KiteImage,
     context: &Context<C>,
 ) -> Result<Action, Error> {
-    drive::reconcile::<Images, C>(image, context).await
+    reconcile_by_plan(&Images(context.tools()), image, &context.shared).await
 }
 
 /// What was seen of an image.
@@ -65,20 +65,23 @@ pub struct Observed {
 }
 
 /// The reconciler of images.
-pub(crate) struct Images;
+pub(crate) struct Images<'a>(Tools<'a>);
 
 #[async_trait]
-impl Reconciler for Images {
+impl<'a> Planner for Images<'a> {
     type Object = KiteImage;
     type Status = KiteImageStatus;
     type Observed = Observed;
+    type Executor = Tools<'a>;
 
-    const KIND: &'static str = "KiteImage";
+    fn executor(&self) -> &Tools<'a> {
+        &self.0
+    }
 
     async fn observe<C: Cluster>(
+        &self,
         object: &KiteImage,
         cluster: &C,
-        _: &Settings,
     ) -> Result<Observed, Error> {
         let image = Image::of(object)?;
         let goes = object.metadata.deletion_timestamp.is_some();
@@ -140,25 +143,25 @@ impl Reconciler for Images {
     }
 
     fn plan(
+        &self,
         object: &KiteImage,
         observed: &Observed,
-        _: &Settings,
     ) -> Result<Plan<KiteImageStatus>, Error> {
         plan(object, observed)
     }
 
-    fn absorb(observed: &mut Observed, outcome: Outcome) {
+    fn absorb(&self, observed: &mut Observed, outcome: Outcome) {
         observed.absorb(outcome);
     }
 
     /// How far an import is can wait.
-    fn urgency(old: &KiteImageStatus, new: &KiteImageStatus) -> crate::pace::Urgency {
+    fn urgency(&self, old: &KiteImageStatus, new: &KiteImageStatus) -> Urgency {
         let is_on_its_way = matches!(new.phase, Some(ImagePhase::Pending | ImagePhase::Importing));
         let is_same = old.phase == new.phase && old.observed_generation == new.observed_generation;
         if is_on_its_way && is_same {
-            crate::pace::Urgency::Later
+            Urgency::Later
         } else {
-            crate::pace::Urgency::Now
+            Urgency::Now
         }
     }
 }

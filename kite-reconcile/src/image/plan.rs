@@ -21,7 +21,7 @@ use super::{
 use crate::{
     Error,
     objects::AnyObject,
-    plan::{Plan, Step},
+    plan::{Change, Plan, Step},
     standing::{Needed, Standing, guarded, needed, standing},
     unreadable::unreadable,
 };
@@ -149,7 +149,7 @@ where
     match needed(desired, stored, "image") {
         Needed::Nothing => Ok(()),
         Needed::Apply => {
-            steps.push(Step::Apply(guarded(desired, stored).into()));
+            steps.push(Step::Change(Change::Apply(guarded(desired, stored).into())));
             Ok(())
         }
         Needed::Wait(message) => Err(stopped("WaitingForDeletion", message)),
@@ -218,7 +218,7 @@ fn deletion(image: &Image<'_>, seen: &Observed) -> (Vec<Step>, String) {
         };
         match standing {
             Standing::Ours => {
-                let step = Step::Delete(object, PropagationPolicy::Background);
+                let step = Step::Change(Change::Delete(object, PropagationPolicy::Background));
                 return (vec![step], message);
             }
             Standing::Leaving => return (Vec::new(), message),

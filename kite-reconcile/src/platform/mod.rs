@@ -39,18 +39,18 @@ pub(crate) use self::{
 };
 use crate::{
     Error,
-    context::{Context, Settings},
-    drive::{self, Reconciler},
+    context::{Context, Tools},
     objects::AnyObject,
     plan::{Outcome, Plan},
 };
+use kite_runtime::plan::{Planner, reconcile as reconcile_by_plan};
 
 /// Reconciles the platform.
 pub async fn reconcile<C: Cluster>(
     platform: &KitePlatform,
     context: &Context<C>,
 ) -> Result<Action, Error> {
-    drive::reconcile::<Platforms, C>(platform, context).await
+    reconcile_by_plan(&Platforms(context.tools()), platform, &context.shared).await
 }
 
 /// What was seen of the platform's own objects.
@@ -87,23 +87,26 @@ pub(crate) fn secrets(namespace: &str) -> [ObjectKey; 2] {
 }
 
 /// The reconciler of the platform.
-pub(crate) struct Platforms;
+pub(crate) struct Platforms<'a>(Tools<'a>);
 
 #[async_trait]
-impl Reconciler for Platforms {
+impl<'a> Planner for Platforms<'a> {
     type Object = KitePlatform;
     type Status = KitePlatformStatus;
     type Observed = Observed;
+    type Executor = Tools<'a>;
 
-    const KIND: &'static str = "KitePlatform";
+    fn executor(&self) -> &Tools<'a> {
+        &self.0
+    }
 
     async fn observe<C: Cluster>(
+        &self,
         object: &KitePlatform,
         cluster: &C,
-        settings: &Settings,
     ) -> Result<Observed, Error> {
-        let here = ObjectKey::cluster(&settings.namespace);
-        let key = |name: &str| ObjectKey::namespaced(&settings.namespace, name);
+        let here = ObjectKey::cluster(&self.0.settings.namespace);
+        let key = |name: &str| ObjectKey::namespaced(&self.0.settings.namespace, name);
         let (service, web) = (
             key(names::GATEWAY_EXTERNAL_SERVICE),
             key(names::PLATFORM_WEB),
@@ -126,7 +129,7 @@ impl Reconciler for Platforms {
             },
             cluster.find(&host_key),
             cluster.list::<Node>(None, &all),
-            async { Ok(references::look(cluster, &object.spec, &settings.namespace).await) },
+            async { Ok(references::look(cluster, &object.spec, &self.0.settings.namespace).await) },
         )?;
         let (missing, unseen) = named;
         // What lies in a namespace shows that it is there.
@@ -152,14 +155,14 @@ impl Reconciler for Platforms {
     }
 
     fn plan(
+        &self,
         object: &KitePlatform,
         observed: &Observed,
-        settings: &Settings,
     ) -> Result<Plan<KitePlatformStatus>, Error> {
-        plan(object, observed, settings)
+        plan(object, observed, self.0.settings)
     }
 
-    fn absorb(observed: &mut Observed, outcome: Outcome) {
+    fn absorb(&self, observed: &mut Observed, outcome: Outcome) {
         observed.absorb(outcome);
     }
 }

@@ -36,7 +36,7 @@ use crate::{
     context::Settings,
     matches::sets,
     objects::AnyObject,
-    plan::{Plan, Step},
+    plan::{Change, Plan, Step},
     standing::{Needed, Standing, guarded, needed, standing},
 };
 
@@ -185,7 +185,10 @@ fn gateway_part(platform: &Platform<'_>, seen: &Observed) -> Part {
         && standing(&stored.metadata, &desired.metadata) == Standing::Ours
     {
         // The class of a load balancer cannot be changed: it takes a new Service.
-        let step = Step::Delete(stored.clone().into(), PropagationPolicy::Background);
+        let step = Step::Change(Change::Delete(
+            stored.clone().into(),
+            PropagationPolicy::Background,
+        ));
         return Part {
             steps: vec![step],
             ..Part::lacks(
@@ -510,7 +513,7 @@ where
     match needed(desired, stored, "platform") {
         Needed::Nothing => Ok(()),
         Needed::Apply => {
-            steps.push(Step::Apply(guarded(desired, stored).into()));
+            steps.push(Step::Change(Change::Apply(guarded(desired, stored).into())));
             Ok(())
         }
         Needed::Wait(message) => Err(Box::new(Part::lacks(type_, "WaitingForDeletion", message))),
@@ -534,7 +537,10 @@ where
     let Some(stored) = stored else { return };
     let like: ObjectMeta = platform.metadata(&stored.name_any());
     if standing(stored.meta(), &like) == Standing::Ours {
-        let step = Step::Delete(stored.clone().into(), PropagationPolicy::Background);
+        let step = Step::Change(Change::Delete(
+            stored.clone().into(),
+            PropagationPolicy::Background,
+        ));
         steps.push(step);
     }
 }

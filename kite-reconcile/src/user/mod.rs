@@ -38,16 +38,16 @@ use crate::{
     cache::reading::as_known,
     claims::Claims,
     configured,
-    context::{Context, Settings},
-    drive::{self, Reconciler},
+    context::{Context, Settings, Tools},
     objects::AnyObject,
     plan::{Outcome, Plan},
     platform,
 };
+use kite_runtime::plan::{Planner, reconcile as reconcile_by_plan};
 
 /// Reconciles one user.
 pub async fn reconcile<C: Cluster>(user: &KiteUser, context: &Context<C>) -> Result<Action, Error> {
-    drive::reconcile::<Users, C>(user, context).await
+    reconcile_by_plan(&Users(context.tools()), user, &context.shared).await
 }
 
 /// What was seen of a user and of what belongs to them.
@@ -95,21 +95,20 @@ pub struct Observed {
 pub(crate) const API_SERVER_NAMESPACE: &str = "default";
 
 /// The reconciler of users.
-pub(crate) struct Users;
+pub(crate) struct Users<'a>(Tools<'a>);
 
 #[async_trait]
-impl Reconciler for Users {
+impl<'a> Planner for Users<'a> {
     type Object = KiteUser;
     type Status = KiteUserStatus;
     type Observed = Observed;
+    type Executor = Tools<'a>;
 
-    const KIND: &'static str = "KiteUser";
+    fn executor(&self) -> &Tools<'a> {
+        &self.0
+    }
 
-    async fn observe<C: Cluster>(
-        object: &KiteUser,
-        cluster: &C,
-        settings: &Settings,
-    ) -> Result<Observed, Error> {
+    async fn observe<C: Cluster>(&self, object: &KiteUser, cluster: &C) -> Result<Observed, Error> {
         let user = User::of(object)?;
         let held_by = labels::for_user(user.name);
         let name = user.namespace();
@@ -159,7 +158,7 @@ impl Reconciler for Users {
         let asks_cluster = !platform.nameservers.is_empty() && asks_cluster(cluster, &name).await?;
         Ok(Observed {
             asks_cluster,
-            grants: grants(cluster, &name, settings).await?,
+            grants: grants(cluster, &name, self.0.settings).await?,
             image_namespaces: images
                 .items
                 .iter()
@@ -186,23 +185,24 @@ impl Reconciler for Users {
         })
     }
 
-    fn at(observed: &mut Observed, now: Timestamp) {
+    fn at(&self, observed: &mut Observed, now: Timestamp) {
         observed.now = now;
     }
 
-    fn holds_until(_: &KiteUser, observed: &Observed, _again: Timestamp) -> Option<Timestamp> {
+    fn holds_until(
+        &self,
+        _: &KiteUser,
+        observed: &Observed,
+        _again: Timestamp,
+    ) -> Option<Timestamp> {
         closed::opens(observed)
     }
 
-    fn plan(
-        object: &KiteUser,
-        observed: &Observed,
-        settings: &Settings,
-    ) -> Result<Plan<KiteUserStatus>, Error> {
-        plan(object, observed, settings)
+    fn plan(&self, object: &KiteUser, observed: &Observed) -> Result<Plan<KiteUserStatus>, Error> {
+        plan(object, observed, self.0.settings)
     }
 
-    fn absorb(observed: &mut Observed, outcome: Outcome) {
+    fn absorb(&self, observed: &mut Observed, outcome: Outcome) {
         observed.absorb(outcome);
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     context::Settings,
     matches::is_applied,
     objects::AnyObject,
-    plan::{Plan, Step},
+    plan::{Change, Plan, Step},
     platform,
     standing::{Needed, Standing, guarded, needed, standing},
     unreadable::{as_before, unreadable},
@@ -173,7 +173,7 @@ fn steps(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, N
         Needed::Nothing => {}
         Needed::Apply => {
             let desired = guarded(&desired, seen.namespace.as_ref());
-            steps.push(Step::Apply(desired.into()));
+            steps.push(Step::Change(Change::Apply(desired.into())));
         }
         Needed::Wait(message) => {
             want_walls(&mut steps, user, seen, settings);
@@ -183,7 +183,7 @@ fn steps(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, N
             // What holds up the end of a namespace of an earlier life.
             if seen.namespace.as_ref().is_some_and(is_leaving) {
                 want_walls(&mut steps, user, seen, settings);
-                steps.retain(|step| matches!(step, Step::LetGo(..)));
+                steps.retain(|step| matches!(step, Step::Change(Change::LetGo(..))));
             }
             return (steps, waiting("NameTaken", message));
         }
@@ -228,7 +228,7 @@ fn want_walls(steps: &mut Vec<Step>, user: &User<'_>, seen: &Observed, settings:
         match (stored.filter(|it| is_leaving(*it)), held) {
             (Some(_), Some(held)) if may_fall => {
                 let held = held.clone();
-                steps.push(Step::LetGo(held.into(), WALLS_FINALIZER));
+                steps.push(Step::Change(Change::LetGo(held.into(), WALLS_FINALIZER)));
             }
             // Nothing new can be made in it.
             (_, None) if is_ending => {}
@@ -261,7 +261,7 @@ where
     AnyObject: From<K>,
 {
     if !stored.is_some_and(|stored| is_applied(desired, stored)) {
-        steps.push(Step::Apply(guarded(desired, stored).into()));
+        steps.push(Step::Change(Change::Apply(guarded(desired, stored).into())));
     }
 }
 
@@ -392,13 +392,16 @@ fn next_of_deletion(
                 .vms
                 .iter()
                 .filter(|vm| vm.metadata.deletion_timestamp.is_none())
-                .map(|vm| Step::Delete(vm.clone().into(), background.clone()))
+                .map(|vm| Step::Change(Change::Delete(vm.clone().into(), background.clone())))
                 .collect();
             return (steps, "the user's VMs to go");
         }
         let steps = match (&seen.namespace, ours) {
             (Some(stored), Some(Standing::Ours)) => {
-                vec![Step::Delete(stored.clone().into(), background)]
+                vec![Step::Change(Change::Delete(
+                    stored.clone().into(),
+                    background,
+                ))]
             }
             _ => Vec::new(),
         };

@@ -18,7 +18,7 @@ use kube::{ResourceExt as _, api::PropagationPolicy};
 use super::{observe::Observed, offer};
 use crate::{
     objects::AnyObject,
-    plan::{Plan, Step},
+    plan::{Change, Plan, Step},
     standing::{Standing, standing},
 };
 
@@ -43,7 +43,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(3);
 /// there any more has to be certain: the disk may go when nothing writes to it, and the
 /// names when nothing is left.
 pub(super) fn may_be_old(object: &KiteVirtualMachine, seen: &Observed, step: &Step) -> bool {
-    let Step::Delete(what, _) = step else {
+    let Step::Change(Change::Delete(what, _)) = step else {
         return false;
     };
     let may_be_old = match what {
@@ -165,7 +165,11 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
         return (vec![Step::Tell], Some("its Secrets to be told of"));
     }
     let mut steps = seen.claims.release();
-    steps.extend(offer::unfulfilled(vm, seen).cloned().map(Step::Unclaim));
+    steps.extend(
+        offer::unfulfilled(vm, seen)
+            .cloned()
+            .map(|it| Change::Unclaim(it).into()),
+    );
     // Whoever may edit the VM may have taken it off: what is the VM's goes all the
     // same, as long as others keep the VM.
     let finalizers = vm.object.metadata.finalizers.iter().flatten();
@@ -196,9 +200,10 @@ enum Left {
 impl Left {
     fn step(&self) -> Option<Step> {
         match self {
-            Self::Delete(object) => {
-                Some(Step::Delete(object.clone(), PropagationPolicy::Background))
-            }
+            Self::Delete(object) => Some(Step::Change(Change::Delete(
+                object.clone(),
+                PropagationPolicy::Background,
+            ))),
             Self::Nothing | Self::Leaving => None,
         }
     }

@@ -46,12 +46,11 @@ pub use self::{
 };
 use crate::{
     Error,
-    context::{Context, Settings},
-    drive::{self, Reconciler},
+    context::{Context, Tools},
     objects::AnyObject,
-    pace::Urgency,
-    plan::{Outcome, Plan, Refusal, Step},
+    plan::{Change, Outcome, Plan, Refusal, Step},
 };
+use kite_runtime::plan::{Planner, Urgency, reconcile as reconcile_by_plan};
 
 /// Reconciles one VM: makes the cluster match its spec as far as can be done
 /// now, and reports what was seen in its status. A settled VM costs reads only.
@@ -59,33 +58,37 @@ pub async fn reconcile<C: Cluster>(
     vm: &KiteVirtualMachine,
     context: &Context<C>,
 ) -> Result<Action, Error> {
-    drive::reconcile::<Vms, C>(vm, context).await
+    reconcile_by_plan(&Vms(context.tools()), vm, &context.shared).await
 }
 
 /// The reconciler of VMs.
-pub(crate) struct Vms;
+pub(crate) struct Vms<'a>(Tools<'a>);
 
 #[async_trait]
-impl Reconciler for Vms {
+impl<'a> Planner for Vms<'a> {
     type Object = KiteVirtualMachine;
     type Status = KiteVirtualMachineStatus;
     type Observed = Observed;
+    type Executor = Tools<'a>;
 
-    const KIND: &'static str = "KiteVirtualMachine";
+    fn executor(&self) -> &Tools<'a> {
+        &self.0
+    }
 
     async fn observe<C: Cluster>(
+        &self,
         object: &KiteVirtualMachine,
         cluster: &C,
-        _: &Settings,
     ) -> Result<Observed, Error> {
         Box::pin(Observed::read(object, cluster)).await
     }
 
-    fn at(observed: &mut Observed, now: jiff::Timestamp) {
+    fn at(&self, observed: &mut Observed, now: jiff::Timestamp) {
         observed.now = now;
     }
 
     fn holds_until(
+        &self,
         object: &KiteVirtualMachine,
         observed: &Observed,
         again: jiff::Timestamp,
@@ -97,18 +100,19 @@ impl Reconciler for Vms {
     }
 
     fn plan(
+        &self,
         object: &KiteVirtualMachine,
         observed: &Observed,
-        _: &Settings,
     ) -> Result<Plan<KiteVirtualMachineStatus>, Error> {
         plan(object, observed)
     }
 
-    fn is_current(observed: &Observed) -> bool {
+    fn is_current(&self, observed: &Observed) -> bool {
         observed.siblings_are_current || observed.siblings.is_empty()
     }
 
     async fn look_at_others<C: Cluster>(
+        &self,
         object: &KiteVirtualMachine,
         observed: &mut Observed,
         cluster: &C,
@@ -116,36 +120,36 @@ impl Reconciler for Vms {
         observed.look_at_siblings(&Vm::of(object)?, cluster).await
     }
 
-    fn interrupts(observed: &Observed, step: &Step) -> bool {
+    fn interrupts(&self, observed: &Observed, step: &Step) -> bool {
         match (step, &observed.machine) {
-            (Step::Apply(AnyObject::VirtualMachine(desired)), Some(stored)) => {
+            (Step::Change(Change::Apply(AnyObject::VirtualMachine(desired))), Some(stored)) => {
                 desired.spec.run_strategy != stored.spec.run_strategy
             }
             // What else moves it, and how KubeVirt is configured, must be true and not old.
-            (Step::Move(_), _) => true,
+            (Step::Change(Change::Move(_)), _) => true,
             _ => false,
         }
     }
 
-    fn may_be_old(object: &KiteVirtualMachine, observed: &Observed, step: &Step) -> bool {
+    fn may_be_old(&self, object: &KiteVirtualMachine, observed: &Observed, step: &Step) -> bool {
         delete::may_be_old(object, observed, step)
     }
 
-    fn absorb(observed: &mut Observed, outcome: Outcome) {
+    fn absorb(&self, observed: &mut Observed, outcome: Outcome) {
         observed.absorb(outcome);
     }
 
-    fn recall(observed: &mut Observed, refusal: Refusal) {
+    fn recall(&self, observed: &mut Observed, refusal: Refusal) {
         observed.recall(refusal);
     }
 
-    fn on_refusal(object: &KiteVirtualMachine, observed: &Observed) -> Option<Step> {
+    fn on_refusal(&self, object: &KiteVirtualMachine, observed: &Observed) -> Option<Change> {
         let vm = kite_render::Vm::of(object).ok()?;
         let claim = offer::unfulfilled(&vm, observed).filter(|_| observed.disk.is_none());
-        claim.cloned().map(Step::Unclaim)
+        claim.cloned().map(Change::Unclaim)
     }
 
-    fn urgency(old: &KiteVirtualMachineStatus, new: &KiteVirtualMachineStatus) -> Urgency {
+    fn urgency(&self, old: &KiteVirtualMachineStatus, new: &KiteVirtualMachineStatus) -> Urgency {
         status::urgency(old, new)
     }
 }

@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     cache::reading::as_known,
-    plan::{Refusal, Step},
+    plan::{Change, Refusal, Step},
     standing::{Standing, standing},
 };
 
@@ -120,7 +120,10 @@ pub(super) fn step(vm: &Vm<'_>, seen: &Observed) -> Option<Step> {
     match ours.into_iter().find(|it| is_left(it)) {
         Some(left) => {
             let left = left.clone().into();
-            Some(Step::Delete(left, PropagationPolicy::Background))
+            Some(Step::Change(Change::Delete(
+                left,
+                PropagationPolicy::Background,
+            )))
         }
         None => ordered(vm, seen, moves, instance),
     }
@@ -138,7 +141,7 @@ fn called_off(
     }
     if drain(Some(instance)).is_some() {
         // It comes off its node by another migration, and has its size by that.
-        return Some(Step::DeleteUnchanged(order.clone().into()));
+        return Some(Step::Change(Change::DeleteUnchanged(order.clone().into())));
     }
     let is_stuck = orders::stuck_at(order).is_some_and(|at| at <= now);
     is_stuck.then(|| {
@@ -146,7 +149,7 @@ fn called_off(
         let why = orders::said(order).map(|why| format!(": {why}"));
         let why = why.unwrap_or_default();
         let why = format!("KubeVirt did not begin to in {minutes} minutes{why}");
-        Step::CallOff(Box::new(order.clone()), why)
+        Step::Change(Change::CallOff(Box::new(order.clone()), why))
     })
 }
 
@@ -168,7 +171,7 @@ fn ordered(
         return None;
     }
     let wanted = migration::for_resize(vm, instance, number)?;
-    Some(Step::Move(Box::new(wanted)))
+    Some(Step::Change(Change::Move(Box::new(wanted))))
 }
 
 fn may_be_ordered(vm: &Vm<'_>, seen: &Observed, moves: &Moves) -> bool {

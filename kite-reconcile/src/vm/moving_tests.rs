@@ -97,7 +97,7 @@ fn with(own: VirtualMachineInstanceMigration) -> Moves {
 /// The name of what is ordered, if something is.
 fn given(step: Option<Step>) -> Option<String> {
     match step? {
-        Step::Move(order) => order.metadata.name,
+        Step::Change(Change::Move(order)) => order.metadata.name,
         other => panic!("{}", other.describe()),
     }
 }
@@ -117,7 +117,7 @@ fn refusal(until: Timestamp) -> Refusal {
 #[test]
 fn what_nobody_else_moves_is_moved_once() {
     let mut seen = seen(1, movable());
-    let Some(Step::Move(order)) = planned(&seen) else {
+    let Some(Step::Change(Change::Move(order))) = planned(&seen) else {
         panic!("nobody moves it");
     };
     assert_eq!(order.spec.vmi_name, "web");
@@ -238,7 +238,7 @@ fn an_order_goes_when_its_work_is_done_unless_it_is_under_way() {
         let order = ordered(&movable(), 1, phase);
         let mut done = seen(1, content());
         done.moves = Some(with(order.clone()));
-        let gone = Step::Delete(order.into(), PropagationPolicy::Background);
+        let gone = Step::Change(Change::Delete(order.into(), PropagationPolicy::Background));
         assert_eq!(planned(&done), Some(gone), "{phase}");
         assert_eq!(next(&done), None);
     }
@@ -272,7 +272,7 @@ fn what_failed_is_tried_again_after_a_pause_that_doubles_and_a_few_times() {
         own: vec![first.clone(), second],
         ..Moves::default()
     });
-    let gone = Step::Delete(first.into(), PropagationPolicy::Background);
+    let gone = Step::Change(Change::Delete(first.into(), PropagationPolicy::Background));
     assert_eq!(planned(&last), Some(gone));
     // Another size is another matter, and its memory goes with it.
     let mut larger = movable();
@@ -280,7 +280,7 @@ fn what_failed_is_tried_again_after_a_pause_that_doubles_and_a_few_times() {
     let old = ordered(&movable(), orders::TRIES, "Failed");
     let mut other = seen(1, larger.clone());
     other.moves = Some(with(old.clone()));
-    let gone = Step::Delete(old.into(), PropagationPolicy::Background);
+    let gone = Step::Change(Change::Delete(old.into(), PropagationPolicy::Background));
     assert_eq!(planned(&other), Some(gone));
     other.moves = Some(Moves::default());
     let first = migration::name_for_resize(&larger, 1);
@@ -308,7 +308,7 @@ fn what_does_not_begin_is_called_off_and_given_again_later() {
     assert_eq!(planned(&early), None);
     let mut late = seen(300, movable());
     late.moves = Some(with(order.clone()));
-    let Some(Step::CallOff(called_off, why)) = planned(&late) else {
+    let Some(Step::Change(Change::CallOff(called_off, why))) = planned(&late) else {
         panic!("it stays");
     };
     assert_eq!(called_off.metadata.name, order.metadata.name);
@@ -336,7 +336,7 @@ fn an_order_that_has_not_begun_makes_way_for_a_drain() {
         let order = ordered(&movable(), 1, phase);
         let mut drained = seen(1, waiting(&[("LiveMigratable", "True"), asked]));
         drained.moves = Some(with(order.clone()));
-        let gone = makes_way.then(|| Step::DeleteUnchanged(order.into()));
+        let gone = makes_way.then(|| Step::Change(Change::DeleteUnchanged(order.into())));
         assert_eq!(planned(&drained), gone, "{phase}");
         // As earlier versions of KubeVirt tell it.
         let mut marked = seen(1, movable());

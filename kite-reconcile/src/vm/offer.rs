@@ -21,7 +21,11 @@ use kite_render::{Vm, reservation};
 use kube::ResourceExt as _;
 
 use super::{expiry::later, machine::DiskState, observe::Observed, plan::Obstacle};
-use crate::{claims::ClaimState, objects::AnyObject, plan::Step};
+use crate::{
+    claims::ClaimState,
+    objects::AnyObject,
+    plan::{Change, Step},
+};
 
 /// By how much a VM may outlast its offer's lifetime: who asked for it reckoned
 /// from a moment before its creation, and clocks differ.
@@ -95,7 +99,7 @@ pub(super) fn note(vm: &Vm<'_>, seen: &Observed) -> Option<Step> {
     let found = seen.offer.as_ref()?;
     if let Some(claim) = &found.claim {
         let is_to_say = claim.spec.holder == vm.holder() && !claim.spec.fulfilled;
-        return is_to_say.then(|| Step::Fulfil(claim.clone()));
+        return is_to_say.then(|| Step::Change(Change::Fulfil(claim.clone())));
     }
     let offer = found.offer.as_ref()?;
     let for_whom = offer.spec.user.as_deref();
@@ -104,7 +108,7 @@ pub(super) fn note(vm: &Vm<'_>, seen: &Observed) -> Option<Step> {
         && offer.metadata.deletion_timestamp.is_none()
         && is_its
         && holder(vm, found, offer).is_none();
-    is_lost.then(|| Step::Claim(reservation::of_offer(vm, offer)))
+    is_lost.then(|| Step::Change(Change::Claim(reservation::of_offer(vm, offer))))
 }
 
 fn has_it(vm: &Vm<'_>, seen: &Observed) -> bool {
@@ -145,7 +149,7 @@ pub(super) fn gate(
     let is_mine = |claim: &KiteReservation| claim.spec.holder == vm.holder();
     if found.claim.as_ref().is_some_and(is_mine) {
         return match unfulfilled(vm, seen) {
-            Some(claim) if blocked => vec![Step::Unclaim(claim.clone())],
+            Some(claim) if blocked => vec![Step::Change(Change::Unclaim(claim.clone()))],
             _ => steps,
         };
     }
@@ -156,7 +160,9 @@ pub(super) fn gate(
         }
         // What is made of an offer is made under its claim.
         Ok(_) if blocked => steps.into_iter().filter(|it| is_free(it, seen)).collect(),
-        Ok(offer) => vec![Step::Claim(reservation::of_offer(vm, offer))],
+        Ok(offer) => vec![Step::Change(Change::Claim(reservation::of_offer(
+            vm, offer,
+        )))],
     }
 }
 
@@ -164,8 +170,8 @@ pub(super) fn gate(
 /// is not wanted any more can go.
 fn is_free(step: &Step, seen: &Observed) -> bool {
     match step {
-        Step::Apply(AnyObject::VirtualMachine(_)) => seen.machine.is_some(),
-        Step::Delete(..) | Step::Unclaim(_) | Step::Keep(..) => true,
+        Step::Change(Change::Apply(AnyObject::VirtualMachine(_))) => seen.machine.is_some(),
+        Step::Change(Change::Delete(..) | Change::Unclaim(_) | Change::Keep(..)) => true,
         _ => false,
     }
 }

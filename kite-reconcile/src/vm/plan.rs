@@ -41,7 +41,7 @@ use crate::{
     image::stands_still,
     matches::is_applied,
     objects::AnyObject,
-    plan::{Plan, Step},
+    plan::{Change, Plan, Step},
     standing::{Needed, Standing, guarded, needed, standing},
 };
 
@@ -417,7 +417,7 @@ impl Steps<'_> {
         let Some(stored) = &seen.key_secret else {
             // The user data needs the keys: it is planned when they are there.
             let template = Box::new(keys::secret_metadata(vm));
-            self.steps.push(Step::CreateKeys(template));
+            self.steps.push(Step::Change(Change::CreateKeys(template)));
             return Ok(false);
         };
         if !self.wanted(&keys::secret_metadata(vm), Some(stored)) {
@@ -460,7 +460,7 @@ impl Steps<'_> {
         self.wanted(&desired, seen.disk.as_ref())
     }
 
-    /// Last of all, because storage may not be able to: see [`Step::Grow`].
+    /// Last of all, because storage may not be able to: see [`Change::Grow`].
     fn growth(&mut self, vm: &Vm<'_>, seen: &Observed) {
         // Only once it is bound it may grow.
         let claim = quota::own_claim(seen).filter(|claim| is_bound(claim));
@@ -471,7 +471,7 @@ impl Steps<'_> {
         let size = overhead.claim_for(wanted);
         if is_smaller && seen.growth_refused.is_none() {
             let grown = guarded(&disk::grown_claim(vm, &size), claim);
-            self.steps.push(Step::Grow(Box::new(grown)));
+            self.steps.push(Step::Change(Change::Grow(Box::new(grown))));
         }
     }
 
@@ -522,8 +522,9 @@ impl Steps<'_> {
         AnyObject: From<K>,
     {
         if needed(desired, stored, "VM") == Needed::Apply && seen.exposure_refused.is_none() {
-            self.steps
-                .push(Step::Expose(guarded(desired, stored).into()));
+            self.steps.push(Step::Change(Change::Expose(
+                guarded(desired, stored).into(),
+            )));
         }
     }
 
@@ -534,10 +535,10 @@ impl Steps<'_> {
         let Some(stored) = stored else { return };
         let like = vm.metadata(vm.name.to_owned());
         if standing(stored.meta(), &like) == Standing::Ours {
-            self.steps.push(Step::Delete(
+            self.steps.push(Step::Change(Change::Delete(
                 stored.clone().into(),
                 PropagationPolicy::Background,
-            ));
+            )));
         }
     }
 
@@ -551,7 +552,7 @@ impl Steps<'_> {
             Needed::Nothing => true,
             Needed::Apply => {
                 self.steps
-                    .push(Step::Apply(guarded(desired, stored).into()));
+                    .push(Step::Change(Change::Apply(guarded(desired, stored).into())));
                 true
             }
             Needed::Wait(message) => {

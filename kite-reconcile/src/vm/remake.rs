@@ -11,7 +11,7 @@ use super::{
     observe::Observed,
     plan::disk_size,
 };
-use crate::plan::Step;
+use crate::plan::{Change, Step};
 
 /// The step that has the stored disk make way for the `desired` one.
 pub(super) fn step(vm: &Vm<'_>, seen: &Observed, desired: &DataVolume) -> Option<Step> {
@@ -21,7 +21,7 @@ pub(super) fn step(vm: &Vm<'_>, seen: &Observed, desired: &DataVolume) -> Option
     }
     let is_mended = is_stuck(vm, seen) && is_mended(stored, desired);
     let stored = || stored.clone().into();
-    (is_mended || lost::is_to_go(vm, seen)).then(|| Step::DeleteUnchanged(stored()))
+    (is_mended || lost::is_to_go(vm, seen)).then(|| Step::Change(Change::DeleteUnchanged(stored())))
 }
 
 /// What a person can do about a disk that cannot be filled.

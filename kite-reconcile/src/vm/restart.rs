@@ -28,7 +28,7 @@ use kite_core::{
 use kite_render::Vm;
 
 use super::{hold::power, observe::Observed};
-use crate::plan::Step;
+use crate::plan::{Change, Step};
 
 /// How long who has noted that it asks for a restart is let ask: longer than a
 /// request is waited for.
@@ -85,10 +85,10 @@ pub(super) fn plan(vm: &Vm<'_>, seen: &Observed, is_its_turn: bool) -> Restart {
             asked_at: Some(Time(seen.now)),
             ..note
         }),
-        step: Some(Step::Restart {
+        step: Some(Step::Change(Change::Restart {
             machine: ObjectKey::namespaced(vm.namespace, vm.name),
             instance: running.unwrap_or_default(),
-        }),
+        })),
         again: None,
     }
 }
@@ -201,7 +201,9 @@ mod tests {
         let mut vm = vm();
         let seen = seen_at(1_000, "a");
         let first = planned(&vm, &seen);
-        assert!(matches!(&first.step, Some(Step::Restart { instance, .. }) if instance == "a"));
+        assert!(
+            matches!(&first.step, Some(Step::Change(Change::Restart { instance, .. })) if instance == "a")
+        );
         let told = first.status.unwrap();
         assert_eq!(told.instance_uid.as_deref(), Some("a"));
         assert_eq!(told.asked_at, Some(Time(seen.now)));

@@ -29,10 +29,9 @@ use super::{
     remake, resize,
     volume::Overhead,
 };
-use crate::{
-    claims::{ClaimState, WantedClaim, holder_text},
-    pace::Urgency,
-};
+use kite_runtime::plan::Urgency;
+
+use crate::claims::{ClaimState, WantedClaim, holder_text};
 
 /// How soon a status is to be written. While a VM is on its way to its first
 /// start, disks tell every second how far they are, and `KubeVirt` which step it

@@ -26,7 +26,7 @@ use super::{
     plan::{hardware, until_next_deadline},
 };
 use crate::{
-    plan::{Plan, Step},
+    plan::{Change, Plan, Step},
     platform,
     standing::{Standing, guarded, standing},
     unreadable::{as_before, unreadable},
@@ -151,7 +151,7 @@ fn switch_off(vm: &Vm<'_>, seen: &Observed, stored: &VirtualMachine) -> Step {
         asks.dns_policy.clone_from(&asked.dns_policy);
         asks.dns_config.clone_from(&asked.dns_config);
     }
-    Step::Apply(guarded(&desired, Some(stored)).into())
+    Step::Change(Change::Apply(guarded(&desired, Some(stored)).into()))
 }
 
 /// The VM with the CPUs and the memory that its machine has.

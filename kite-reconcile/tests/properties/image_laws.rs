@@ -10,7 +10,7 @@ use kite_core::{
 use kite_reconcile::{
     image::{Observed, plan},
     objects::AnyObject,
-    plan::Step,
+    plan::{Change, Step},
 };
 use kite_render::{Image, image};
 use proptest::prelude::*;
@@ -114,13 +114,17 @@ impl World {
                 finalizers.retain(|finalizer| finalizer != name);
                 self.gone = true;
             }
-            Step::Apply(AnyObject::DataVolume(disk)) => self.seen.disk = Some(*disk),
-            Step::Apply(AnyObject::DataSource(source)) => self.seen.source = Some(*source),
-            Step::Delete(AnyObject::DataVolume(mut disk), _) => {
+            Step::Change(Change::Apply(AnyObject::DataVolume(disk))) => {
+                self.seen.disk = Some(*disk);
+            }
+            Step::Change(Change::Apply(AnyObject::DataSource(source))) => {
+                self.seen.source = Some(*source);
+            }
+            Step::Change(Change::Delete(AnyObject::DataVolume(mut disk), _)) => {
                 disk.metadata.deletion_timestamp = Some(now());
                 self.seen.disk = self.slow.then_some(*disk);
             }
-            Step::Delete(AnyObject::DataSource(mut source), _) => {
+            Step::Change(Change::Delete(AnyObject::DataSource(mut source), _)) => {
                 source.metadata.deletion_timestamp = Some(now());
                 self.seen.source = self.slow.then_some(*source);
             }
@@ -178,7 +182,7 @@ impl World {
 
 fn a_step_is_lawful(world: &World, step: &Step) -> Result<(), String> {
     match step {
-        Step::Delete(object, _) => {
+        Step::Change(Change::Delete(object, _)) => {
             law(world.is_deleting(), "nobody has asked for it")?;
             law(!is_foreign(object), "it is somebody else's")?;
             law(
@@ -196,7 +200,7 @@ fn a_step_is_lawful(world: &World, step: &Step) -> Result<(), String> {
                 "clones of it can still begin",
             )
         }
-        Step::Apply(object) => {
+        Step::Change(Change::Apply(object)) => {
             law(!world.is_deleting(), "it is to go")?;
             law(
                 object.key().namespace.as_deref() == Some(IMAGES),

@@ -12,7 +12,7 @@ use kite_core::{
 };
 use kite_reconcile::{
     offer::{self, Observed},
-    plan::{Plan, Step},
+    plan::{Change, Plan, Step},
     vm::OfferSeen,
 };
 use kite_render::{Vm, reservation};
@@ -144,7 +144,11 @@ fn to_rest(
             return Ok(planned);
         }
         for step in planned.steps {
-            prop_assert!(matches!(step, Step::Unclaim(_)), "{}", step.describe());
+            prop_assert!(
+                matches!(step, Step::Change(Change::Unclaim(_))),
+                "{}",
+                step.describe()
+            );
             seen.claim = None;
         }
     }
@@ -162,7 +166,7 @@ proptest! {
             && seen.holder.is_none()
             && used_up(&offer).is_none()
             && offer.metadata.deletion_timestamp.is_none();
-        let expected: Vec<Step> = seen.claim.clone().filter(|_| is_free).map(Step::Unclaim).into_iter().collect();
+        let expected: Vec<Step> = seen.claim.clone().filter(|_| is_free).map(|it| Change::Unclaim(it).into()).into_iter().collect();
         prop_assert_eq!(planned.steps, expected);
     }
 
@@ -301,8 +305,12 @@ prop_compose! {
 
 fn is_to_an_offer(step: &Step) -> Option<(&KiteReservation, bool)> {
     match step {
-        Step::Claim(claim) if claim.spec.claim == Claim::Offer => Some((claim, true)),
-        Step::Unclaim(claim) if claim.spec.claim == Claim::Offer => Some((claim, false)),
+        Step::Change(Change::Claim(claim)) if claim.spec.claim == Claim::Offer => {
+            Some((claim, true))
+        }
+        Step::Change(Change::Unclaim(claim)) if claim.spec.claim == Claim::Offer => {
+            Some((claim, false))
+        }
         _ => None,
     }
 }
@@ -347,7 +355,7 @@ proptest! {
     #[test]
     fn without_the_offer_nothing_is_made((mut world, _, _) in of_an_offer()) {
         world.to_rest(|world, step| {
-            let Step::Apply(object) = step else { return Ok(()) };
+            let Step::Change(Change::Apply(object)) = step else { return Ok(()) };
             let is_new = match object.kind() {
                 "DataVolume" => world.seen.disk.is_none(),
                 "VirtualMachine" => world.seen.machine.is_none(),

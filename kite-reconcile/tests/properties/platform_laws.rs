@@ -7,7 +7,7 @@ use kite_core::{
 };
 use kite_reconcile::{
     Settings,
-    plan::{Outcome, Plan, Step},
+    plan::{Change, Outcome, Plan, Step},
     platform::{Observed, plan},
 };
 use kite_render::{
@@ -138,8 +138,8 @@ impl World {
             for step in steps {
                 judge(self, &step)?;
                 self.seen.absorb(match step {
-                    Step::Apply(object) => Outcome::Stored(object),
-                    Step::Delete(object, _) => Outcome::Gone(object),
+                    Step::Change(Change::Apply(object)) => Outcome::Stored(object),
+                    Step::Change(Change::Delete(object, _)) => Outcome::Gone(object),
                     other => panic!("{} is not done for a platform", other.describe()),
                 });
             }
@@ -154,7 +154,7 @@ proptest! {
     #[test]
     fn nothing_of_others_is_touched((mut world, _) in world()) {
         world.to_rest(|world, step| {
-            let (Step::Apply(object) | Step::Delete(object, _)) = step else {
+            let Step::Change(Change::Apply(object) | Change::Delete(object, _)) = step else {
                 return law(false, "it is neither applied nor deleted");
             };
             law(object.key().namespace.as_deref() == Some(HERE), "it lies elsewhere")?;
@@ -202,7 +202,7 @@ proptest! {
         prop_assume!(world.object.spec.web.enabled && world.object.spec.exposure.gateway.is_some());
         prop_assume!(how[1].is_ours());
         world.to_rest(|world, step| {
-            let is_removal = matches!(step, Step::Delete(object, _) if object.kind() == "Ingress");
+            let is_removal = matches!(step, Step::Change(Change::Delete(object, _)) if object.kind() == "Ingress");
             law(!is_removal || world.seen.route.is_some(), "there is no route yet")
         })?;
     }

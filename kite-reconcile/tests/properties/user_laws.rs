@@ -1,7 +1,10 @@
 //! Laws for the plans of users.
 
 use kite_core::{crd::HolderKind, labels};
-use kite_reconcile::{claims::WantedClaim, plan::Step};
+use kite_reconcile::{
+    claims::WantedClaim,
+    plan::{Change, Step},
+};
 use proptest::prelude::*;
 
 use crate::{
@@ -19,14 +22,18 @@ fn law(holds: bool, otherwise: &str) -> Result<(), String> {
 
 fn nothing_is_lost_unasked(world: &World, step: &Step) -> Result<(), String> {
     law(
-        world.is_deleting() || !matches!(step, Step::Delete(..) | Step::RemoveFinalizer(_)),
+        world.is_deleting()
+            || !matches!(
+                step,
+                Step::Change(Change::Delete(..)) | Step::RemoveFinalizer(_)
+            ),
         "nobody has asked for it",
     )
 }
 
 fn no_step_leaves_the_tenant(world: &World, step: &Step) -> Result<(), String> {
     match step {
-        Step::Apply(object) | Step::Delete(object, _) => {
+        Step::Change(Change::Apply(object) | Change::Delete(object, _)) => {
             let key = object.key();
             let home = if object.kind() == "Namespace" {
                 &key.name
@@ -47,14 +54,16 @@ fn no_step_leaves_the_tenant(world: &World, step: &Step) -> Result<(), String> {
                 .is_some_and(|uid| uid.starts_with("theirs-"));
             law(!theirs, "the namespace is somebody else's")
         }
-        Step::Claim(claim) => {
+        Step::Change(Change::Claim(claim)) => {
             let holder = &claim.spec.holder;
             law(
                 holder.uid == "uid-ann" && holder.kind == HolderKind::KiteUser,
                 "for another",
             )
         }
-        Step::Unclaim(claim) => law(claim.spec.holder.uid != "uid-alive", "its holder lives"),
+        Step::Change(Change::Unclaim(claim)) => {
+            law(claim.spec.holder.uid != "uid-alive", "its holder lives")
+        }
         _ => Ok(()),
     }
 }
@@ -66,7 +75,7 @@ fn it_goes_in_order(world: &World, step: &Step) -> Result<(), String> {
         return Ok(());
     }
     let seen = &world.seen;
-    if let Step::LetGo(object, _) = step {
+    if let Step::Change(Change::LetGo(object, _)) = step {
         law(
             object.metadata().deletion_timestamp.is_some(),
             "nobody deleted it",
@@ -83,7 +92,7 @@ fn it_goes_in_order(world: &World, step: &Step) -> Result<(), String> {
             .is_none_or(|uid| uid.starts_with("ours-"))
     });
     match step {
-        Step::Delete(object, _) => match object.kind() {
+        Step::Change(Change::Delete(object, _)) => match object.kind() {
             "KiteVirtualMachine" => law(
                 object.metadata().deletion_timestamp.is_none(),
                 "it is going already",
@@ -95,10 +104,12 @@ fn it_goes_in_order(world: &World, step: &Step) -> Result<(), String> {
             kind => Err(format!("a {kind} goes with its namespace")),
         },
         // No VM comes any more, and the walls are kept up.
-        Step::Apply(object) if ["ResourceQuota", "NetworkPolicy"].contains(&object.kind()) => {
+        Step::Change(Change::Apply(object))
+            if ["ResourceQuota", "NetworkPolicy"].contains(&object.kind()) =>
+        {
             law(has_namespace, "there is no namespace to close")
         }
-        Step::Unclaim(_) => law(!has_namespace, "the namespace is still there"),
+        Step::Change(Change::Unclaim(_)) => law(!has_namespace, "the namespace is still there"),
         Step::RemoveFinalizer(_) => {
             law(!has_namespace, "the namespace is still there")?;
             let claims = &seen.claims;
@@ -134,8 +145,8 @@ proptest! {
         world.to_rest(|_, step| {
             law(!before.contains(&step.describe()), "it was done already")?;
             // What is let go is made anew, if the user stays.
-            if let Step::LetGo(object, _) = step {
-                let made = Step::Apply(object.clone()).describe();
+            if let Step::Change(Change::LetGo(object, _)) = step {
+                let made = Step::Change(Change::Apply(object.clone())).describe();
                 before.retain(|done| *done != made);
             }
             before.push(step.describe());
@@ -192,7 +203,7 @@ proptest! {
         (mut world, _) in world_of(Just(false).boxed(), found()),
     ) {
         world.to_rest(|world, step| {
-            let Step::LetGo(object, _) = step else { return Ok(()) };
+            let Step::Change(Change::LetGo(object, _)) = step else { return Ok(()) };
             law(object.metadata().deletion_timestamp.is_some(), "nobody deleted it")?;
             let seen = &world.seen;
             let namespace = seen.namespace.as_ref();
@@ -202,7 +213,7 @@ proptest! {
             }
             let mut after = world.clone();
             after.carry_out(step.clone());
-            let is_next = |next: &Step| matches!(next, Step::Apply(next) if next.key() == object.key());
+            let is_next = |next: &Step| matches!(next, Step::Change(Change::Apply(next)) if next.key() == object.key());
             law(after.plan().steps.iter().any(is_next), "it is not made anew")
         })?;
     }
@@ -230,6 +241,6 @@ proptest! {
         });
         prop_assume!(lost);
         let done = world.to_rest(|_, _| Ok(()))?;
-        prop_assert!(done.iter().all(|step| !matches!(step, Step::Apply(_))), "{:?}", done);
+        prop_assert!(done.iter().all(|step| !matches!(step, Step::Change(Change::Apply(_)))), "{:?}", done);
     }
 }

@@ -14,7 +14,7 @@ use kite_reconcile::{
     Settings,
     claims::ClaimState,
     objects::AnyObject,
-    plan::{Outcome, Plan, Step},
+    plan::{Change, Outcome, Plan, Step},
     user::{Observed, plan},
 };
 use kite_render::{User, namespace, quota, reservation, walls};
@@ -181,26 +181,26 @@ impl World {
                 finalizers.retain(|finalizer| finalizer != name);
                 self.gone = true;
             }
-            Step::Claim(claim) => seen.absorb(Outcome::Claimed(
+            Step::Change(Change::Claim(claim)) => seen.absorb(Outcome::Claimed(
                 Box::new(claim.clone()),
                 Box::new(ClaimState::Mine(claim)),
             )),
-            Step::Unclaim(claim) => {
+            Step::Change(Change::Unclaim(claim)) => {
                 seen.absorb(Outcome::Claimed(
                     Box::new(claim),
                     Box::new(ClaimState::Free),
                 ));
             }
-            Step::Apply(object) => seen.absorb(Outcome::Stored(object)),
-            Step::Delete(AnyObject::KiteVirtualMachine(mut vm), _) if self.slow => {
+            Step::Change(Change::Apply(object)) => seen.absorb(Outcome::Stored(object)),
+            Step::Change(Change::Delete(AnyObject::KiteVirtualMachine(mut vm), _)) if self.slow => {
                 vm.metadata.deletion_timestamp = Some(now());
                 seen.absorb(Outcome::Stored((*vm).into()));
             }
-            Step::Delete(AnyObject::Namespace(mut namespace), _) if self.slow => {
+            Step::Change(Change::Delete(AnyObject::Namespace(mut namespace), _)) if self.slow => {
                 namespace.metadata.deletion_timestamp = Some(now());
                 seen.absorb(Outcome::Stored((*namespace).into()));
             }
-            Step::Delete(AnyObject::Namespace(mut namespace), _) => {
+            Step::Change(Change::Delete(AnyObject::Namespace(mut namespace), _)) => {
                 empty(seen);
                 // Whatever is held in it holds it, too.
                 namespace.metadata.deletion_timestamp = Some(now());
@@ -210,7 +210,7 @@ impl World {
                     Outcome::Stored((*namespace).into())
                 });
             }
-            Step::Delete(object, _) | Step::LetGo(object, _) => {
+            Step::Change(Change::Delete(object, _) | Change::LetGo(object, _)) => {
                 seen.absorb(Outcome::Gone(object));
             }
             other => panic!("{} is nothing that is done for a user", other.describe()),

@@ -5,7 +5,11 @@ use kite_core::{
     cluster::Object,
     crd::{Charge, HolderKind},
 };
-use kite_reconcile::{claims::ClaimState, objects::AnyObject, plan::Step};
+use kite_reconcile::{
+    claims::ClaimState,
+    objects::AnyObject,
+    plan::{Change, Step},
+};
 use proptest::prelude::*;
 
 use crate::{
@@ -43,7 +47,7 @@ fn nothing_is_lost_unasked(world: &World, step: &Step) -> Result<(), String> {
         )?;
         return law(told.is_some(), "nobody was told");
     }
-    if let Step::DeleteUnchanged(object) = step {
+    if let Step::Change(Change::DeleteUnchanged(object)) = step {
         // Of a disk that was never filled nothing is lost.
         let AnyObject::DataVolume(disk) = object else {
             return Err("it is no disk".to_owned());
@@ -51,7 +55,7 @@ fn nothing_is_lost_unasked(world: &World, step: &Step) -> Result<(), String> {
         let phase = disk.status.as_ref().and_then(|it| it.phase.as_deref());
         return law(phase != Some("Succeeded"), "it is filled");
     }
-    let Step::Delete(object, _) = step else {
+    let Step::Change(Change::Delete(object, _)) = step else {
         return Ok(());
     };
     law(
@@ -62,7 +66,7 @@ fn nothing_is_lost_unasked(world: &World, step: &Step) -> Result<(), String> {
 
 fn nothing_of_others_is_touched(_: &World, step: &Step) -> Result<(), String> {
     match step {
-        Step::Delete(object, _) => {
+        Step::Change(Change::Delete(object, _)) => {
             law(!is_foreign(object), "it is somebody else's")?;
             law(
                 object.metadata().deletion_timestamp.is_none(),
@@ -82,7 +86,7 @@ fn nothing_of_others_is_written_to(world: &World, step: &Step) -> Result<(), Str
         };
     }
     let there = match step {
-        Step::Apply(object) | Step::Expose(object) => {
+        Step::Change(Change::Apply(object) | Change::Expose(object)) => {
             match (object.kind(), object.key().name.as_str()) {
                 ("DataVolume", "web-disk") => at!(disk),
                 ("VirtualMachine", "web") => at!(machine),
@@ -95,8 +99,8 @@ fn nothing_of_others_is_written_to(world: &World, step: &Step) -> Result<(), Str
                 (kind, name) => return Err(format!("{kind} {name} is no object of a VM")),
             }
         }
-        Step::Grow(_) => at!(claim),
-        Step::CreateKeys(_) => {
+        Step::Change(Change::Grow(_)) => at!(claim),
+        Step::Change(Change::CreateKeys(_)) => {
             return law(seen.key_secret.is_none(), "there are keys");
         }
         _ => None,
@@ -114,7 +118,7 @@ fn nothing_of_others_is_written_to(world: &World, step: &Step) -> Result<(), Str
 
 fn no_step_leaves_the_tenant(world: &World, step: &Step) -> Result<(), String> {
     match step {
-        Step::Apply(object) | Step::Expose(object) => {
+        Step::Change(Change::Apply(object) | Change::Expose(object)) => {
             law(
                 object.key().namespace.as_deref() == Some(ANN),
                 "it lies elsewhere",
@@ -130,19 +134,19 @@ fn no_step_leaves_the_tenant(world: &World, step: &Step) -> Result<(), String> {
                 "nobody owns it",
             )
         }
-        Step::Delete(object, _) => law(
+        Step::Change(Change::Delete(object, _)) => law(
             object.key().namespace.as_deref() == Some(ANN),
             "it lies elsewhere",
         ),
-        Step::Grow(claim) => law(
+        Step::Change(Change::Grow(claim)) => law(
             claim.metadata.namespace.as_deref() == Some(ANN),
             "it lies elsewhere",
         ),
-        Step::CreateKeys(keys) => law(
+        Step::Change(Change::CreateKeys(keys)) => law(
             keys.metadata.namespace.as_deref() == Some(ANN),
             "they lie elsewhere",
         ),
-        Step::Claim(claim) => {
+        Step::Change(Change::Claim(claim)) => {
             let holder = &claim.spec.holder;
             law(
                 holder.uid == "uid-web" && holder.kind == HolderKind::KiteVirtualMachine,
@@ -150,20 +154,20 @@ fn no_step_leaves_the_tenant(world: &World, step: &Step) -> Result<(), String> {
             )
         }
         // Its own, or that of one who is gone.
-        Step::Unclaim(claim) | Step::Keep(claim, _) => {
+        Step::Change(Change::Unclaim(claim) | Change::Keep(claim, _)) => {
             law(claim.spec.holder.uid != "uid-alive", "its holder lives")
         }
-        Step::TakeBack(kept, claim) => {
+        Step::Change(Change::TakeBack(kept, claim)) => {
             law(kept.spec.kept.is_some(), "it was not given back")?;
             let namespace = kept.spec.holder.namespace.as_deref();
             law(namespace == Some(ANN), "it is kept for another")?;
             law(claim.spec.holder.uid == "uid-web", "for another")
         }
-        Step::Move(order) => law(
+        Step::Change(Change::Move(order)) => law(
             order.metadata.namespace.as_deref() == Some(ANN),
             "it lies elsewhere",
         ),
-        Step::Restart { machine, .. } => law(
+        Step::Change(Change::Restart { machine, .. }) => law(
             machine.namespace.as_deref() == Some(ANN) && !is_theirs(&world.seen.machine),
             "it is somebody else's",
         ),
@@ -194,7 +198,7 @@ fn it_goes_in_order(world: &World, step: &Step) -> Result<(), String> {
         owners.any(|owner| machine != Some(Some(owner.uid.clone())))
     });
     match step {
-        Step::Delete(object, _) => match object.kind() {
+        Step::Change(Change::Delete(object, _)) => match object.kind() {
             "Ingress" | "HttpRoute" | "Service" => Ok(()),
             "VirtualMachine" => law(!is_left(&WAYS_IN), "it can still be reached"),
             "DataVolume" => {
@@ -208,7 +212,7 @@ fn it_goes_in_order(world: &World, step: &Step) -> Result<(), String> {
             }
             kind => Err(format!("a VM has no {kind}")),
         },
-        Step::Unclaim(_) | Step::Keep(..) => {
+        Step::Change(Change::Unclaim(_) | Change::Keep(..)) => {
             law(left.is_empty(), &format!("left behind: {left:?}"))
         }
         Step::RemoveFinalizer(_) => {
@@ -231,7 +235,7 @@ fn it_is_made_in_order(world: &World, step: &Step) -> Result<(), String> {
             .any(|it| it == kite_core::labels::VM_FINALIZER),
         "nothing holds it yet",
     )?;
-    let Step::Apply(object) = step else {
+    let Step::Change(Change::Apply(object)) = step else {
         return Ok(());
     };
     if object.kind() == "VirtualMachine" && world.seen.machine.is_none() {
@@ -292,25 +296,25 @@ proptest! {
             let (verb, what) = match step {
                 // Closed while it would lead to what is somebody else's, and opened
                 // when that has gone.
-                Step::Delete(object, _)
+                Step::Change(Change::Delete(object, _))
                     if ["Ingress", "HttpRoute"].contains(&object.kind())
                         && is_theirs(&world.seen.web_service) =>
                 {
                     ("close", format!("{} {}", object.kind(), object.key()))
                 }
                 // Cut down to what it may have, and then made what it was granted.
-                Step::Apply(AnyObject::VirtualMachine(machine)) => {
+                Step::Change(Change::Apply(AnyObject::VirtualMachine(machine))) => {
                     let domain = &machine.spec.template.spec.domain;
                     ("put", format!("{:?} with {:?} {:?}", machine.metadata.name, domain.cpu, domain.memory))
                 }
-                Step::Apply(object) | Step::Expose(object) => ("put", format!("{} {}", object.kind(), object.key())),
-                Step::Delete(object, _) => ("take", format!("{} {}", object.kind(), object.key())),
-                Step::Claim(claim) => ("put", format!("claim {:?}", claim.metadata.name)),
+                Step::Change(Change::Apply(object) | Change::Expose(object)) => ("put", format!("{} {}", object.kind(), object.key())),
+                Step::Change(Change::Delete(object, _)) => ("take", format!("{} {}", object.kind(), object.key())),
+                Step::Change(Change::Claim(claim)) => ("put", format!("claim {:?}", claim.metadata.name)),
                 // Freed of the dead, and then made: never the other way.
-                Step::Unclaim(claim) | Step::Keep(claim, _) => {
+                Step::Change(Change::Unclaim(claim) | Change::Keep(claim, _)) => {
                     ("free", format!("claim {:?}", claim.metadata.name))
                 }
-                Step::TakeBack(_, claim) => ("put", format!("claim {:?}", claim.metadata.name)),
+                Step::Change(Change::TakeBack(_, claim)) => ("put", format!("claim {:?}", claim.metadata.name)),
                 other => ("do", other.describe()),
             };
             let done = format!("{verb} {what}");
@@ -441,7 +445,7 @@ proptest! {
         world.object.spec.expires_at = None;
         let done = world.to_rest(|_, _| Ok(()))?;
         prop_assert!(
-            done.iter().all(|step| matches!(step, Step::AddFinalizer(_) | Step::Keep(..))),
+            done.iter().all(|step| matches!(step, Step::AddFinalizer(_) | Step::Change(Change::Keep(..)))),
             "{:?}", done
         );
         prop_assert!(world.plan().status.access.is_none());

@@ -23,7 +23,7 @@ use kite_core::{
 use kite_reconcile::{
     claims::{ClaimState, WantedClaim},
     objects::AnyObject,
-    plan::{Outcome, Plan, Step},
+    plan::{Change, Outcome, Plan, Step},
     vm::{ImageSeen, Observed, plan},
 };
 use kite_render::{Vm, cloud_init, disk, exposure, keys, machine, reservation, service};
@@ -581,15 +581,15 @@ impl World {
                 finalizers.retain(|finalizer| finalizer != name);
                 self.gone = true;
             }
-            Step::Claim(claim) => self.seen.absorb(Outcome::Claimed(
+            Step::Change(Change::Claim(claim)) => self.seen.absorb(Outcome::Claimed(
                 Box::new(claim.clone()),
                 Box::new(ClaimState::Mine(claim)),
             )),
-            Step::Unclaim(claim) => self.seen.absorb(Outcome::Claimed(
+            Step::Change(Change::Unclaim(claim)) => self.seen.absorb(Outcome::Claimed(
                 Box::new(claim),
                 Box::new(ClaimState::Free),
             )),
-            Step::Keep(claim, user_uid) => {
+            Step::Change(Change::Keep(claim, user_uid)) => {
                 let mut kept = claim.clone();
                 kept.spec.kept = Some(Kept {
                     until: now(),
@@ -600,36 +600,38 @@ impl World {
                     Box::new(ClaimState::Kept(kept)),
                 ));
             }
-            Step::TakeBack(_, claim) => self.seen.absorb(Outcome::Claimed(
+            Step::Change(Change::TakeBack(_, claim)) => self.seen.absorb(Outcome::Claimed(
                 claim.clone(),
                 Box::new(ClaimState::Mine(*claim)),
             )),
-            Step::Fulfil(mut claim) => {
+            Step::Change(Change::Fulfil(mut claim)) => {
                 claim.spec.fulfilled = true;
                 self.seen.absorb(Outcome::Claimed(
                     Box::new(claim.clone()),
                     Box::new(ClaimState::Mine(claim)),
                 ));
             }
-            Step::CreateKeys(template) => {
+            Step::Change(Change::CreateKeys(template)) => {
                 let secret = keys::fill(*template, &some_keys());
                 self.seen.absorb(Outcome::Stored(secret.into()));
             }
-            Step::Apply(object) | Step::Expose(object) => {
+            Step::Change(Change::Apply(object) | Change::Expose(object)) => {
                 let applied = self.applied(object);
                 self.seen.absorb(Outcome::Stored(applied));
             }
             // Over what CDI made: it stays what it was, and grows.
-            Step::Grow(grown) => {
+            Step::Change(Change::Grow(grown)) => {
                 if let Some(claim) = &mut self.seen.claim {
                     claim.spec = grown.spec;
                 }
             }
-            Step::Delete(object, _) | Step::DeleteUnchanged(object) if self.slow => {
+            Step::Change(Change::Delete(object, _) | Change::DeleteUnchanged(object))
+                if self.slow =>
+            {
                 let object = leaving(object);
                 self.seen.absorb(Outcome::Stored(object));
             }
-            Step::Delete(object, _) | Step::DeleteUnchanged(object) => {
+            Step::Change(Change::Delete(object, _) | Change::DeleteUnchanged(object)) => {
                 self.seen.absorb(Outcome::Gone(object));
             }
             Step::DeleteSelf => self.object.metadata.deletion_timestamp = Some(now()),
@@ -637,10 +639,12 @@ impl World {
                 self.report();
                 self.seen.siblings_are_current = true;
             }
-            Step::Restart { .. } => self.seen.absorb(Outcome::RestartAsked),
-            Step::Move(order) => self.seen.absorb(Outcome::Stored((*order).into())),
-            Step::CallOff(order, _) => self.seen.absorb(Outcome::Gone((*order).into())),
-            other @ Step::LetGo(..) => {
+            Step::Change(Change::Restart { .. }) => self.seen.absorb(Outcome::RestartAsked),
+            Step::Change(Change::Move(order)) => self.seen.absorb(Outcome::Stored((*order).into())),
+            Step::Change(Change::CallOff(order, _)) => {
+                self.seen.absorb(Outcome::Gone((*order).into()));
+            }
+            other @ Step::Change(Change::LetGo(..)) => {
                 panic!("{} is nothing that is done for a VM", other.describe())
             }
         }

@@ -52,7 +52,7 @@ async fn wait(span: SignedDuration) {
 }
 
 async fn wait_until(world: &World, at: Timestamp) {
-    wait(at.duration_since((world.context.clock)())).await;
+    wait(at.duration_since((world.context.shared.clock)())).await;
 }
 
 /// Whether `action` is to look again after `seconds`, to the hundredth.
@@ -110,7 +110,7 @@ async fn an_expired_vm_is_switched_off_and_later_deleted() {
     assert_eq!(says(&vm, "Ready").1, "Expired");
 
     let next = vm::reconcile(&vm, &world.context).await.unwrap();
-    let left = delete_at.duration_since((world.context.clock)());
+    let left = delete_at.duration_since((world.context.shared.clock)());
     assert!(is_about(&next, left.as_secs_f64()), "{next:?}");
     assert!(left <= MINUTE + SignedDuration::from_secs(1), "{left}");
     world.writes();

@@ -225,7 +225,7 @@ async fn two_that_ask_in_the_same_moment_do_not_both_get_the_last_of_it() {
         // The other one asks, and is given it, while this one is about to tell that
         // it asks.
         let rival = world.vm(if name == "web" { "other" } else { "web" }).await;
-        let (cluster, clock) = (world.cluster.clone(), world.context.clock.clone());
+        let (cluster, clock) = (world.cluster.clone(), world.context.shared.clock.clone());
         let by_rival = async move {
             let key = ObjectKey::of(&rival);
             let patch = json!({"spec": {"cpu": rival.spec.cpu + 1}});

@@ -164,7 +164,7 @@ async fn of_two_controllers_one_asks() {
     let before = instance(&world).await;
     ask(&world, "2026-05-04T08:00:00Z").await;
     let (cluster, first) = (world.cluster.clone(), before.clone());
-    let clock = world.context.clock.clone();
+    let clock = world.context.shared.clock.clone();
     let other = Context::new(cluster.clone()).with_clock(move || clock());
     // It has looked at everything and is slow to ask; the other does not wait.
     world.meanwhile("restart VirtualMachine", async move {

@@ -446,24 +446,25 @@ impl World {
 
     /// What was written since the last call.
     pub fn writes(&self) -> Vec<String> {
-        std::mem::take(&mut *self.context.cluster.writes.lock().unwrap())
+        std::mem::take(&mut *self.context.shared.cluster.writes.lock().unwrap())
     }
 
     /// Has a write of the reconcilers go wrong.
     pub fn inject(&self, fault: Fault) {
-        *self.context.cluster.fault.lock().unwrap() = Some(fault);
+        *self.context.shared.cluster.fault.lock().unwrap() = Some(fault);
     }
 
     /// Has somebody else act right before the reconcilers' next write whose line
     /// (verb, kind, key) contains `write`: after all that they looked at.
     pub fn meanwhile(&self, write: &str, act: impl Future<Output = ()> + Send + 'static) {
         let meanwhile = (write.to_owned(), act.boxed());
-        *self.context.cluster.meanwhile.lock().unwrap() = Some(meanwhile);
+        *self.context.shared.cluster.meanwhile.lock().unwrap() = Some(meanwhile);
     }
 
     /// Whether nobody came to act in the meantime: there was no such write.
     pub fn meanwhile_is_left(&self) -> bool {
         self.context
+            .shared
             .cluster
             .meanwhile
             .lock()
@@ -481,7 +482,7 @@ impl World {
         patch: serde_json::Value,
     ) -> Arc<Mutex<Option<KiteVirtualMachine>>> {
         let made = Arc::default();
-        *self.context.cluster.edit.lock().unwrap() = Some(LateEdit {
+        *self.context.shared.cluster.edit.lock().unwrap() = Some(LateEdit {
             after,
             vm: ObjectKey::namespaced("kite-user-ann", name),
             patch,
@@ -492,24 +493,38 @@ impl World {
 
     /// Whether an edit is still to come: there were not that many requests.
     pub fn edit_is_left(&self) -> bool {
-        self.context.cluster.edit.lock().unwrap().take().is_some()
+        self.context
+            .shared
+            .cluster
+            .edit
+            .lock()
+            .unwrap()
+            .take()
+            .is_some()
     }
 
     /// What time it is in this world, to the second.
     pub fn now(&self) -> jiff::Timestamp {
-        let now = (self.context.clock)();
+        let now = (self.context.shared.clock)();
         jiff::Timestamp::from_second(now.as_second()).unwrap()
     }
 
     /// Whether an injected fault is still to come: there were not that many
     /// writes.
     pub fn fault_is_left(&self) -> bool {
-        self.context.cluster.fault.lock().unwrap().take().is_some()
+        self.context
+            .shared
+            .cluster
+            .fault
+            .lock()
+            .unwrap()
+            .take()
+            .is_some()
     }
 
     /// How often was read since the last call.
     pub fn reads(&self) -> Vec<String> {
-        std::mem::take(&mut *self.context.cluster.reads.lock().unwrap())
+        std::mem::take(&mut *self.context.shared.cluster.reads.lock().unwrap())
     }
 
     /// Lets everybody act until nobody writes any more. Gives all that was

@@ -3,9 +3,10 @@
 use super::Mutation;
 use crate::suite::Suite::{Scenarios, Sweep};
 
-const FILE: &str = "kite-reconcile/src/drive.rs";
-const EXECUTE: &str = "kite-reconcile/src/drive/execute.rs";
-const REPORT: &str = "kite-reconcile/src/drive/report.rs";
+const FILE: &str = "kite-reconcile/runtime/src/plan/rounds.rs";
+const STEP: &str = "kite-reconcile/runtime/src/plan/step.rs";
+const EXECUTE: &str = "kite-reconcile/src/execute.rs";
+const REPORT: &str = "kite-reconcile/runtime/src/plan/report.rs";
 
 pub(super) const ALL: &[Mutation] = &[
     Mutation {
@@ -15,8 +16,8 @@ pub(super) const ALL: &[Mutation] = &[
         edits: &[(
             "wanted = first.describe();",
             "wanted = first.describe();
-             let early = completed_status::<R, C>(&object, &plan, context);
-             write_status::<R, C>(&object, early, context).await?;",
+             let early = completed_status::<R, C>(object, &plan, shared);
+             write_status(planner, object, early, shared).await?;",
         )],
         first: (Scenarios, "users::"),
     },
@@ -81,7 +82,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "finalizers-of-others-dropped",
         what: "takes the finalizers of others off with its own",
-        file: EXECUTE,
+        file: STEP,
         edits: &[(
             "finalizers.retain(|finalizer| finalizer != name);",
             "finalizers.clear();",
@@ -91,7 +92,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "finalizers-of-others-replaced",
         what: "puts its finalizer in the place of the others'",
-        file: EXECUTE,
+        file: STEP,
         edits: &[(
             "finalizers.push((*name).to_owned());",
             "finalizers.clear(); finalizers.push((*name).to_owned());",
@@ -103,8 +104,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "applies a VM's keys over those that another was first to make",
         file: EXECUTE,
         edits: &[(
-            "match secret.create(&context.cluster).await {",
-            "match secret.apply(&context.cluster, context.settings.manager).await {",
+            "match secret.create(cluster).await {",
+            "match secret.apply(cluster, kite_core::managers::CONTROLLER).await {",
         )],
         first: (Scenarios, "defect_13"),
     },
@@ -113,7 +114,7 @@ pub(super) const ALL: &[Mutation] = &[
         what: "goes on with its own keys though another was first to make some",
         file: EXECUTE,
         edits: &[(
-            "Ok(secret.find(&context.cluster).await?.ok_or(error)?)",
+            "Ok(secret.find(cluster).await?.ok_or(error)?)",
             "{ let _ = error; Ok(secret) }",
         )],
         first: (Scenarios, "defect_13"),
@@ -133,11 +134,11 @@ pub(super) const ALL: &[Mutation] = &[
         what: "takes an apply for done that the API server did not answer",
         file: EXECUTE,
         edits: &[(
-            "Done::outcome(Outcome::Stored(desired.apply(cluster, manager).await?))",
-            "Done::outcome(Outcome::Stored(match desired.apply(cluster, manager).await {
+            "Outcome::Stored(desired.apply(cluster, manager).await?)",
+            "Outcome::Stored(match desired.apply(cluster, manager).await {
                 Err(ClusterError::Unavailable { .. }) => desired.clone(),
                 answer => answer?,
-            }))",
+            })",
         )],
         first: (Scenarios, "races::nothing"),
     },

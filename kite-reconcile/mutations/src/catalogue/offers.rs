@@ -7,7 +7,7 @@ const OFFER: &str = "kite-reconcile/src/offer.rs";
 const OF_VM: &str = "kite-reconcile/src/vm/offer.rs";
 const OBSERVE: &str = "kite-reconcile/src/vm/observe.rs";
 const DELETE: &str = "kite-reconcile/src/vm/delete.rs";
-const DRIVE: &str = "kite-reconcile/src/drive.rs";
+const ROUNDS: &str = "kite-reconcile/runtime/src/plan/rounds.rs";
 
 pub(super) const ALL: &[Mutation] = &[
     Mutation {
@@ -52,7 +52,7 @@ pub(super) const ALL: &[Mutation] = &[
         what: "keeps the claim to an offer though its VM cannot be made",
         file: OF_VM,
         edits: &[(
-            "Some(claim) if blocked => vec![Step::Unclaim(claim.clone())],",
+            "Some(claim) if blocked => vec![Step::Change(Change::Unclaim(claim.clone()))],",
             "Some(_) if blocked => Vec::new(),",
         )],
         first: (Sweep, "offer_given_back::crashes"),
@@ -60,10 +60,10 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "offer-burnt-by-a-refusal",
         what: "keeps the claim to an offer though the API server refuses the VM",
-        file: DRIVE,
+        file: ROUNDS,
         edits: &[(
-            "R::on_refusal(object, observed)",
-            "R::on_refusal(object, observed).filter(|_| false)",
+            "planner.on_refusal(object, &observed)",
+            "planner.on_refusal(object, &observed).filter(|_| false)",
         )],
         first: (Scenarios, "offers::a_refusal"),
     },
@@ -72,7 +72,7 @@ pub(super) const ALL: &[Mutation] = &[
         what: "keeps the claim to an offer though its VM goes before it was made",
         file: DELETE,
         edits: &[(
-            "steps.extend(offer::unfulfilled(vm, seen).cloned().map(Step::Unclaim));",
+            "steps.extend(offer::unfulfilled(vm, seen).cloned().map(|it| Change::Unclaim(it).into()));",
             "",
         )],
         first: (Properties, "offer_laws::a_failure"),
@@ -82,8 +82,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "leaves an offer to a VM that vanished before it was made",
         file: OFFER,
         edits: &[(
-            "steps: vanished.cloned().map(Step::Unclaim).into_iter().collect(),",
-            "steps: vanished.cloned().map(Step::Unclaim).into_iter().take(0).collect(),",
+            "steps: vanished.cloned().map(|it| Change::Unclaim(it).into()).into_iter().collect(),",
+            "steps: vanished.cloned().map(|it| Change::Unclaim(it).into()).into_iter().take(0).collect(),",
         )],
         first: (Properties, "offer_laws::an_offer_is_taken"),
     },

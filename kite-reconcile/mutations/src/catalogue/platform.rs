@@ -62,8 +62,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "does not make the way in that is asked for",
         file: PLAN,
         edits: &[(
-            "steps.push(Step::Apply(guarded(desired, stored).into()));",
-            "if K::kind(&()) != \"Ingress\" { steps.push(Step::Apply(guarded(desired, stored).into())); }",
+            "steps.push(Step::Change(Change::Apply(guarded(desired, stored).into())));",
+            "if K::kind(&()) != \"Ingress\" { steps.push(Step::Change(Change::Apply(guarded(desired, stored).into()))); }",
         )],
         first: (Properties, "platform_laws::what"),
     },

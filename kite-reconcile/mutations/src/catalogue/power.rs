@@ -7,8 +7,8 @@ const HOLD: &str = "kite-reconcile/src/vm/hold.rs";
 const EXPIRY: &str = "kite-reconcile/src/vm/expiry.rs";
 const IDLE: &str = "kite-reconcile/src/vm/idle.rs";
 const RESTART: &str = "kite-reconcile/src/vm/restart.rs";
-const DRIVE: &str = "kite-reconcile/src/drive.rs";
-const EXECUTE: &str = "kite-reconcile/src/drive/execute.rs";
+const ROUNDS: &str = "kite-reconcile/runtime/src/plan/rounds.rs";
+const STEP: &str = "kite-reconcile/runtime/src/plan/step.rs";
 const OBSERVE: &str = "kite-reconcile/src/vm/observe.rs";
 
 pub(super) const ALL: &[Mutation] = &[
@@ -45,7 +45,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "more-time-overlooked",
         what: "deletes an expired VM that was given more time a moment ago",
-        file: EXECUTE,
+        file: STEP,
         edits: &[(
             "cluster.delete_unchanged(object, propagation)",
             "cluster.remove(object, propagation)",
@@ -142,10 +142,10 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "restart-not-noted",
         what: "asks for a restart of which it has not noted that it asks",
-        file: DRIVE,
+        file: ROUNDS,
         edits: &[(
-            "if let Some(Step::Restart { .. }) = plan.steps.first() {",
-            "if let (Some(Step::Restart { .. }), true) = (plan.steps.first(), wanted.is_empty()) {",
+            "if is_told_first(&plan.steps) {",
+            "if is_told_first(&plan.steps) && wanted.is_empty() {",
         )],
         first: (Scenarios, "restarts::of_two"),
     },

@@ -147,7 +147,7 @@ pub(super) const ALL: &[Mutation] = &[
                  disk.metadata.deletion_timestamp.is_none()
                      && disk.status.as_ref().and_then(|status| status.phase.as_deref()) == Some(\"Failed\")
              }) {
-                 return Ok(vec![Step::Delete(disk.into(), PropagationPolicy::Background)]);
+                 return Ok(vec![Step::Change(Change::Delete(disk.into(), PropagationPolicy::Background))]);
              }
              if let Some(mut desired) = image::data_volume(image, &seen.platform) {",
         )],

@@ -51,7 +51,7 @@ pub(super) const ALL: &[Mutation] = &[
              if let Some(stored) = seen.disk.clone().filter(|disk| {
                  disk.status.as_ref().and_then(|status| status.phase.as_deref()) == Some(\"Failed\")
              }) {
-                 self.steps.push(Step::Delete(stored.into(), PropagationPolicy::Background));
+                 self.steps.push(Step::Change(Change::Delete(stored.into(), PropagationPolicy::Background)));
                  return false;
              }",
         )],

@@ -38,7 +38,7 @@ mod cluster;
 mod doubt_tests;
 mod feed;
 mod index;
-pub mod memo;
+pub(crate) mod memo;
 mod packed;
 mod reach;
 pub mod reading;

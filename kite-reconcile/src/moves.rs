@@ -9,11 +9,12 @@ use kite_core::{
     names,
 };
 
-use super::{Reconciler, execute::left_of};
+use kite_runtime::{Clock, plan::Done};
+
 use crate::{
     Error,
     cache::live,
-    context::Context,
+    execute::left_of,
     objects::AnyObject,
     plan::{Outcome, Refusal},
 };
@@ -27,14 +28,13 @@ const CALLED_OFF: Duration = Duration::from_secs(300);
 
 /// Orders a VM to be moved, which may be refused: by `KubeVirt`, too, of what cannot move
 /// or does already. That is remembered, for no event makes it otherwise.
-pub(super) async fn order<R: Reconciler, C: Cluster>(
+pub(crate) async fn order<C: Cluster>(
     order: &VirtualMachineInstanceMigration,
-    object: &R::Object,
-    context: &Context<C>,
-) -> Result<Outcome, Error> {
-    let cluster = &context.cluster;
+    cluster: &C,
+    clock: &Clock,
+) -> Result<Done<Outcome>, Error> {
     match cluster.create(order).await {
-        Ok(made) => Ok(Outcome::Stored(made.into())),
+        Ok(made) => Ok(Outcome::Stored(made.into()).into()),
         Err(error @ ClusterError::AlreadyExists { .. }) => {
             // Another was first, or this one lost its answer. Gone again within the same
             // breath: let it be tried anew.
@@ -42,52 +42,50 @@ pub(super) async fn order<R: Reconciler, C: Cluster>(
             let found = cluster
                 .find::<VirtualMachineInstanceMigration>(&key)
                 .await?;
-            Ok(Outcome::Stored(found.ok_or(error)?.into()))
+            Ok(Outcome::Stored(found.ok_or(error)?.into()).into())
         }
         Err(
             refusal @ (ClusterError::Invalid { .. }
             | ClusterError::Forbidden { .. }
             | ClusterError::NotFound { .. }),
         ) => {
-            let refusal = refusal_of(order, refusal.to_string(), REFUSED, context);
-            note::<R, C>(object, refusal.clone(), context);
-            Ok(Outcome::MoveRefused(refusal))
+            let refusal = refusal_of(order, refusal.to_string(), REFUSED, clock);
+            Ok(Done {
+                outcome: Outcome::MoveRefused(refusal.clone()),
+                refusal: Some(refusal),
+            })
         }
         Err(error) => Err(error.into()),
     }
 }
 
 /// Takes back an order that has not begun, and remembers why. Gives what is left of it.
-pub(super) async fn call_off<R: Reconciler, C: Cluster>(
+pub(crate) async fn call_off<C: Cluster>(
     order: &VirtualMachineInstanceMigration,
     why: &str,
-    object: &R::Object,
-    context: &Context<C>,
-) -> Result<Outcome, Error> {
+    cluster: &C,
+    clock: &Clock,
+) -> Result<Done<Outcome>, Error> {
     let order_as_any = AnyObject::from(order.clone());
-    order_as_any.remove_unchanged(&context.cluster).await?;
-    let refusal = refusal_of(order, why.to_owned(), CALLED_OFF, context);
-    note::<R, C>(object, refusal, context);
-    let left = live(order_as_any.find(&context.cluster)).await?;
-    Ok(left_of(&order_as_any, left))
+    order_as_any.remove_unchanged(cluster).await?;
+    let left = live(order_as_any.find(cluster)).await?;
+    Ok(Done {
+        outcome: left_of(&order_as_any, left),
+        refusal: Some(refusal_of(order, why.to_owned(), CALLED_OFF, clock)),
+    })
 }
 
-fn refusal_of<C>(
+fn refusal_of(
     order: &VirtualMachineInstanceMigration,
     why: String,
     pause: Duration,
-    context: &Context<C>,
+    clock: &Clock,
 ) -> Refusal {
     let name = order.metadata.name.as_deref().unwrap_or_default();
-    let until = (context.clock)().checked_add(pause);
+    let until = clock().checked_add(pause);
     Refusal {
         of: names::change_of_resize(name).to_owned(),
         why,
         until: until.unwrap_or(Timestamp::MAX),
     }
-}
-
-fn note<R: Reconciler, C>(object: &R::Object, refusal: Refusal, context: &Context<C>) {
-    let key = ObjectKey::of(object);
-    context.refusals.note(R::KIND, key, refusal);
 }

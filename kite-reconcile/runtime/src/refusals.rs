@@ -3,10 +3,20 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use kite_core::cluster::ObjectKey;
+use kite_cluster::ObjectKey;
 use parking_lot::Mutex;
 
-use crate::plan::Refusal;
+/// That something is not done, and until when it is not tried again, whatever happens
+/// meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What was to be done: of another it says nothing.
+    pub of: String,
+    /// Why it is not, in words that people read.
+    pub why: String,
+    /// When it may be tried again.
+    pub until: Timestamp,
+}
 
 /// The last refusal of each object. After a crash it is asked for once more.
 #[derive(Debug, Default)]

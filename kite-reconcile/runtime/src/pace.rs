@@ -3,14 +3,13 @@
 use std::{collections::HashMap, time::Duration};
 
 use jiff::Timestamp;
-use kite_core::cluster::ObjectKey;
+use kite_cluster::ObjectKey;
 use parking_lot::Mutex;
-
-use crate::context::Settings;
 
 /// How soon a status has to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Urgency {
+#[non_exhaustive]
+pub enum Urgency {
     /// At once.
     Now,
     /// An object goes through some phases in one breath: they can become one
@@ -21,12 +20,13 @@ pub(crate) enum Urgency {
 }
 
 impl Urgency {
-    /// How long after the last write the next one may come.
-    pub(crate) fn pause(self, settings: &Settings) -> Duration {
+    /// How long after the last write the next one may come, if progress is written
+    /// once in `progress_every`.
+    pub(crate) fn pause(self, progress_every: Duration) -> Duration {
         match self {
             Self::Now => Duration::ZERO,
-            Self::Soon => BREATH.min(settings.progress_every),
-            Self::Later => settings.progress_every,
+            Self::Soon => BREATH.min(progress_every),
+            Self::Later => progress_every,
         }
     }
 }
