@@ -242,7 +242,10 @@ fn narrow<K: Object>(object: &mut K) {
                 (status.images, status.conditions) = (None, None);
             }
         } else if let Some(secret) = object.downcast_mut::<Secret>() {
-            secret.data = None;
+            // Only which keys there are.
+            for value in secret.data.iter_mut().flat_map(|data| data.values_mut()) {
+                value.0 = Vec::new();
+            }
             secret.metadata.annotations = None;
         } else if let Some(service) = object.downcast_mut::<Service>() {
             (service.spec, service.status) = (None, None);
@@ -298,6 +301,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn of_the_secrets_of_others_only_is_kept_which_keys_they_have() {
+        let mut secret: Secret = serde_json::from_value(json!({
+            "metadata": {"name": names::OIDC_SECRET, "annotations": {"said": "much"}},
+            "data": {"staff": "cHJpdmF0ZQ=="},
+        }))
+        .unwrap();
+        narrow(&mut secret);
+        let kept = serde_json::to_value(&secret.data).unwrap();
+        assert_eq!(kept, json!({"staff": ""}));
+        assert_eq!(secret.metadata.annotations, None);
+    }
 
     #[test]
     fn of_the_gateways_host_key_only_the_public_half_is_kept() {

@@ -96,11 +96,14 @@ fn expired(vm: &KiteVirtualMachine, now: Timestamp) -> Option<String> {
     ))
 }
 
-/// Nothing was made of it, and nothing will be until a person does something.
+/// Nothing was made of it, or no disk can be, and nothing will be until a person does
+/// something.
 fn refused(vm: &KiteVirtualMachine) -> Option<String> {
     let status = vm.status.as_ref()?;
+    let disk = conditions::find(&status.conditions, DISK_READY);
+    let has_none = status.disk.is_none() || disk.is_some_and(|it| it.reason == "CloneFailed");
     let is_refused = status.phase == Some(VmPhase::Failed)
-        && status.disk.is_none()
+        && has_none
         && status.observed_generation == vm.metadata.generation;
     let ready = conditions::find(&status.conditions, READY).filter(|_| is_refused)?;
     Some(format!("the VM cannot run: {}", ready.message))
@@ -211,6 +214,24 @@ mod tests {
         // It may be mended by what was edited since.
         vm.metadata.generation = Some(2);
         assert_eq!(told(&vm, &ann()), None);
+    }
+
+    #[test]
+    fn what_has_a_disk_that_could_not_be_made_says_so() {
+        let mut vm = vm("2027-01-01T00:00:00Z");
+        for (reason, is_told) in [("CloneFailed", true), ("CloneBlocked", false)] {
+            let ready = NewCondition::new(READY, false, "DiskFailed", "create it again");
+            let disk = NewCondition::new(DISK_READY, false, reason, "the source is gone");
+            vm.status = Some(KiteVirtualMachineStatus {
+                phase: Some(VmPhase::Failed),
+                disk: Some(DiskStatus::default()),
+                conditions: merge(&[], &[ready, disk], 0, at(NOW)),
+                ..KiteVirtualMachineStatus::default()
+            });
+            let told = told(&vm, &ann());
+            let is_right = told.is_some_and(|it| it.contains("create it again"));
+            assert_eq!(is_right, is_told, "{reason}");
+        }
     }
 
     #[test]

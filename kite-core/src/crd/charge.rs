@@ -137,9 +137,10 @@ impl KiteVirtualMachine {
 }
 
 /// Whether the VM gets nothing of what it asks for: until a person does something,
-/// nothing is made of it.
+/// nothing is made of it. So it is of one that is kept off and was never made, too.
 fn is_refused(status: &KiteVirtualMachineStatus) -> bool {
-    status.phase == Some(VmPhase::Failed) && status.disk.is_none() && status.asking.is_none()
+    let is_at_rest = matches!(status.phase, Some(VmPhase::Failed | VmPhase::Stopped));
+    is_at_rest && status.disk.is_none() && status.asking.is_none()
 }
 
 #[cfg(test)]
@@ -197,8 +198,10 @@ mod tests {
             4,
             "it asks when its image is there"
         );
-        vm.status.as_mut().unwrap().phase = Some(VmPhase::Failed);
-        assert_eq!(vm.expected_charge(), Charge::default());
+        for phase in [VmPhase::Stopped, VmPhase::Failed] {
+            vm.status.as_mut().unwrap().phase = Some(phase);
+            assert_eq!(vm.expected_charge(), Charge::default(), "{phase:?}");
+        }
         vm.status.as_mut().unwrap().asking = Some(VmSize {
             cpu: Some(3),
             ..VmSize::default()

@@ -31,6 +31,9 @@ pub struct Reference {
     pub kind: Referent,
     /// The object.
     pub key: ObjectKey,
+    /// Which of its keys have to be there, if it is a Secret; of one that is there and is
+    /// missed all the same, those that are not.
+    pub keys: Vec<String>,
 }
 
 /// An object that a setting names, and of which it is not known whether it is there.
@@ -67,6 +70,7 @@ pub(super) fn references(spec: &KitePlatformSpec, here: &str) -> Vec<Reference> 
         is_set: true,
         kind,
         key,
+        keys: Vec::new(),
     };
     let mut all = vec![
         Reference {
@@ -110,11 +114,19 @@ pub(super) fn references(spec: &KitePlatformSpec, here: &str) -> Vec<Reference> 
             ObjectKey::namespaced(here, name),
         )
     }));
-    let mut providers = spec.sign_in_providers.iter();
-    if providers.any(|provider| provider.client_secret_key.is_some()) {
+    let providers = spec.sign_in_providers.iter();
+    let keys = providers.filter_map(|provider| provider.client_secret_key.as_deref());
+    // Beside each stands for which issuer it is.
+    let keys: Vec<_> = keys
+        .flat_map(|key| [key.to_owned(), names::issuer_key(key)])
+        .collect();
+    if !keys.is_empty() {
         let key = ObjectKey::namespaced(here, names::OIDC_SECRET);
         let setting = "spec.signInProviders[].clientSecretKey";
-        all.push(of(setting, Referent::Secret, key));
+        all.push(Reference {
+            keys,
+            ..of(setting, Referent::Secret, key)
+        });
     }
     all
 }
@@ -128,9 +140,8 @@ pub(super) async fn look<C: Cluster>(
 ) -> (Vec<Reference>, Vec<Unseen>) {
     let (mut missing, mut unseen) = (Vec::new(), Vec::new());
     for reference in references(spec, here) {
-        match is_there(cluster, &reference).await {
-            Ok(true) => {}
-            Ok(false) => missing.push(reference),
+        match missed(cluster, &reference).await {
+            Ok(missed) => missing.extend(missed),
             Err(error) => {
                 tracing::debug!(setting = reference.setting, %error, "cannot be looked for");
                 unseen.push(Unseen {
@@ -143,27 +154,49 @@ pub(super) async fn look<C: Cluster>(
     (missing, unseen)
 }
 
-async fn is_there<C: Cluster>(cluster: &C, of: &Reference) -> Result<bool, ClusterError> {
-    Ok(match of.kind {
+/// What of it is not there.
+async fn missed<C: Cluster>(
+    cluster: &C,
+    of: &Reference,
+) -> Result<Option<Reference>, ClusterError> {
+    let is_there = match of.kind {
         Referent::Namespace => cluster.find::<Namespace>(&of.key).await?.is_some(),
         Referent::Gateway => cluster.find::<Gateway>(&of.key).await?.is_some(),
-        Referent::Secret => has_secret(cluster, &of.key).await?,
+        Referent::Secret => return Ok(without(find_secret(cluster, &of.key).await?, of)),
         // The controller may list these, and read none by its name.
         Referent::StorageClass => is_listed::<StorageClass, C>(cluster, &of.key).await?,
         Referent::IngressClass => is_listed::<IngressClass, C>(cluster, &of.key).await?,
         Referent::ClusterIssuer => is_listed::<ClusterIssuer, C>(cluster, &of.key).await?,
-    })
+    };
+    Ok((!is_there).then(|| of.clone()))
 }
 
-async fn has_secret<C: Cluster>(cluster: &C, key: &ObjectKey) -> Result<bool, ClusterError> {
+/// What a Secret lacks.
+fn without(secret: Option<Secret>, of: &Reference) -> Option<Reference> {
+    let Some(secret) = secret else {
+        let keys = Vec::new();
+        return Some(Reference { keys, ..of.clone() });
+    };
+    let has = |key: &String| {
+        let mut data = secret.data.iter();
+        data.any(|data| data.contains_key(key))
+    };
+    let keys: Vec<_> = of.keys.iter().filter(|key| !has(key)).cloned().collect();
+    (!keys.is_empty()).then(|| Reference { keys, ..of.clone() })
+}
+
+async fn find_secret<C: Cluster>(
+    cluster: &C,
+    key: &ObjectKey,
+) -> Result<Option<Secret>, ClusterError> {
     match cluster.find::<Secret>(key).await {
         // The controller may list this one, and not read it by its name.
         Err(ClusterError::Forbidden { .. }) if key.name == names::OIDC_SECRET => {
             let only = ListParams::default().fields(&format!("metadata.name={}", key.name));
             let found = cluster.list::<Secret>(key.namespace.clone(), &only).await?;
-            Ok(!found.items.is_empty() || !found.unreadable.is_empty())
+            Ok(found.complete()?.pop())
         }
-        found => Ok(found?.is_some()),
+        found => found,
     }
 }
 
@@ -214,8 +247,17 @@ impl Reference {
         format!("{setting} {names} {kind} {key}")
     }
 
-    /// That it is not there, and the remedy.
+    /// That it is not there, or what of it, and the remedy.
     fn told(&self) -> String {
+        if !self.keys.is_empty() {
+            return format!(
+                "{}, which has no key {}: write what belongs there, or name another (kubectl \
+                 edit kiteplatform {})",
+                self.named(),
+                self.keys.join(", "),
+                names::PLATFORM
+            );
+        }
         format!(
             "{}, which is not there: create it{}, or name another (kubectl edit kiteplatform {})",
             self.named(),

@@ -25,7 +25,7 @@ pub(super) enum Loss {
     Leaving(&'static str),
     /// The `DataVolume`, and no data: the claim is left, and is taken as it is.
     Unmanaged,
-    /// The `DataVolume`, and the claim of its name is not the disk's.
+    /// The claim, and the one of its name is not the disk's.
     Foreign,
     /// It is gone: there is no object of this kind.
     Gone(&'static str),
@@ -92,19 +92,27 @@ fn whatever_lost(vm: &Vm<'_>, seen: &Observed) -> Option<Loss> {
     if DiskState::of(Some(own)) != DiskState::Filled {
         return None;
     }
-    match seen.claim.as_ref().map(|claim| leaves(&claim.metadata)) {
+    match &seen.claim {
         _ if leaves(&disk.metadata) => Some(Loss::Leaving(DISK)),
-        Some(true) => Some(Loss::Leaving(CLAIM)),
+        Some(claim) if leaves(&claim.metadata) => Some(Loss::Leaving(CLAIM)),
+        Some(claim) if is_owned(claim, &disk.metadata) => None,
+        // As from a backup, it may belong to nobody.
+        Some(claim) => Some(left_alone(vm, claim)).filter(|loss| *loss != Loss::Unmanaged),
         None => Some(Loss::Gone(CLAIM)),
-        Some(false) => None,
     }
+}
+
+/// Whether the claim is the `DataVolume`'s own.
+fn is_owned(claim: &PersistentVolumeClaim, by: &ObjectMeta) -> bool {
+    let mut owners = claim.metadata.owner_references.iter().flatten();
+    owners.any(|owner| Some(&owner.uid) == by.uid.as_ref())
 }
 
 fn leaves(metadata: &ObjectMeta) -> bool {
     metadata.deletion_timestamp.is_some()
 }
 
-/// What a claim says of a disk that has no `DataVolume` any more.
+/// What a claim says of a disk that has no `DataVolume` any more, or another than the claim.
 fn left_alone(vm: &Vm<'_>, claim: &PersistentVolumeClaim) -> Loss {
     if leaves(&claim.metadata) {
         return Loss::Leaving(CLAIM);
@@ -148,10 +156,9 @@ pub(super) fn condition(
         Loss::Foreign => (
             "DiskLost",
             format!(
-                "the disk's DataVolume {name} is gone, and the PersistentVolumeClaim {name} that \
-                 is there is not the disk's: it has another owner, or lacks the VM's labels; \
-                 restore the disk from a backup, or have that claim deleted, or the VM, which \
-                 leaves that claim alone"
+                "the disk is gone, and the PersistentVolumeClaim {name} that is there is not the \
+                 disk's: it has another owner, or lacks the VM's labels; restore the disk from a \
+                 backup, or have that claim deleted, or the VM, which leaves that claim alone"
             ),
         ),
         Loss::Gone(kind) => {

@@ -89,6 +89,47 @@ fn a_claim_without_its_data_volume_is_the_disk_s_or_goes_or_is_another_s() {
 }
 
 #[test]
+fn a_claim_that_is_not_its_data_volumes_is_never_started_from() {
+    let object = vm();
+    let vm = Vm::of(&object).unwrap();
+    let of_disk = |uid| owner(DISK, "web-disk", uid);
+    for (owner, labels, loss) in [
+        // As CDI makes it.
+        (Some(of_disk("d-1")), false, None),
+        (None, true, None),
+        (Some(owner("KiteVirtualMachine", "web", "u")), true, None),
+        // Of the one of before, with which it goes.
+        (Some(of_disk("d-0")), true, Some(Loss::Leaving(DISK))),
+        // Somebody has put it there.
+        (None, false, Some(Loss::Foreign)),
+        (
+            Some(owner("KiteVirtualMachine", "web", "another")),
+            true,
+            Some(Loss::Foreign),
+        ),
+    ] {
+        let of = format!("{owner:?}");
+        let mut seen = alone(owner, labels, false);
+        seen.disk = serde_json::from_value(json!({
+            "metadata": {
+                "name": "web-disk", "uid": "d-1",
+                "ownerReferences": [self::owner("KiteVirtualMachine", "web", "u")],
+            },
+            "spec": {},
+            "status": {"phase": "Succeeded"},
+        }))
+        .unwrap();
+        assert_eq!(super::loss(&vm, &seen), loss, "{of}");
+        let state = if loss.is_some() {
+            DiskState::Lost
+        } else {
+            DiskState::Filled
+        };
+        assert_eq!(disk_state(&vm, &seen), state, "{of}");
+    }
+}
+
+#[test]
 fn of_a_claim_that_is_left_it_is_said_what_can_be_done_with_it() {
     let mut object = vm();
     let seen = alone(None, true, false);

@@ -676,7 +676,8 @@ async fn settings_that_name_what_is_not_there_are_told_of_until_it_comes() {
             json!({"signInProviders": [{"name": "staff", "issuer": "https://login.example.org",
                                         "clientId": "kite", "clientSecretKey": "staff"}]}),
             json!({"apiVersion": "v1", "kind": "Secret",
-                   "metadata": {"name": "kite-oidc", "namespace": HERE}}),
+                   "metadata": {"name": "kite-oidc", "namespace": HERE},
+                   "stringData": {"staff": "s3cret", "staff.issuer": "https://login.example.org"}}),
         ),
         (
             "spec.exposure.gateway names Gateway edge/front",

@@ -149,6 +149,36 @@ async fn what_is_asked_for_in_vain_holds_up_no_other_and_is_taken_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_refused_for_whatever_reason_holds_up_no_other() {
+    for (of, why) in [
+        (json!({"image": "nosuch"}), "UnknownImage"),
+        (json!({"sshId": "id-web"}), "SshIdTaken"),
+        (json!({"expiresAt": "2020-01-01T00:00:00Z"}), "Expired"),
+    ] {
+        let world = with_quota().await;
+        let mut vain = serde_json::to_value(vm_named("first")).unwrap();
+        vain["spec"]["cpu"] = json!(2);
+        for (field, value) in of.as_object().unwrap() {
+            vain["spec"][field] = value.clone();
+        }
+        let vain: KiteVirtualMachine = serde_json::from_value(vain).unwrap();
+        world.create(vain).await;
+        world.settle().await;
+        assert_eq!(says(&world.vm("first").await, "Ready").0, why);
+        // It would have fitted, and is older.
+        let mut other = vm_named("other");
+        other.spec.cpu = 2;
+        world.create(other).await;
+        world.settle().await;
+        assert_eq!(
+            says(&world.vm("other").await, "Ready").0,
+            "Running",
+            "{why}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_that_never_fitted_can_ask_for_less() {
     let world = with_quota().await;
     let mut large = vm_named("large");

@@ -39,6 +39,7 @@ const RIGHTS: &[&str] = &[
 /// Long enough for every echo of what was written.
 const REST: Duration = Duration::from_secs(30);
 const ANN: &str = "kite-user-ann";
+const ISSUER: &str = "https://login.example.org";
 
 /// An installation in which everything runs by itself.
 struct Installed {
@@ -270,8 +271,7 @@ async fn what_nobody_may_look_at_is_told_of_as_that() {
     )
     .await;
     let provider = json!({
-        "name": "staff", "issuer": "https://login.example.org", "clientId": "kite",
-        "clientSecretKey": "staff",
+        "name": "staff", "issuer": ISSUER, "clientId": "kite", "clientSecretKey": "staff",
     });
     edit(json!({
         "exposure": {"certificate": {"secretName": null}}, "signInProviders": [provider],
@@ -281,8 +281,22 @@ async fn what_nobody_may_look_at_is_told_of_as_that() {
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": "kite-oidc", "namespace": "kite"},
+        "stringData": {"guests": "s3cret"},
     });
     it.fake.create(secret).unwrap();
+    says(
+        "False",
+        "RefNotFound",
+        "which has no key staff, staff.issuer",
+    )
+    .await;
+    let data = json!({"stringData": {"staff": "s3cret", "staff.issuer": ISSUER}});
+    let (person, key) = (
+        FieldManager::new("person"),
+        ObjectKey::namespaced("kite", "kite-oidc"),
+    );
+    let edited = it.cluster.edit::<Secret>(person, &key, &data).await;
+    edited.unwrap();
     says("True", "ResolvedRefs", "").await;
     it.end().await;
 }

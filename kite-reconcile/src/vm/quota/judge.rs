@@ -132,8 +132,9 @@ fn age(vm: &KiteVirtualMachine) -> (Option<jiff::Timestamp>, Option<&str>) {
 /// What all are charged with when `other`, which is among them, gets what it asks
 /// for; what it cannot get is left out.
 fn with_wish(all: Charge, other: &KiteVirtualMachine, quota: &Charge) -> Charge {
-    let (has, wish) = (other.charge(), Charge::from(&other.spec));
-    let granted = all.minus(has).plus(has.or_more(wish));
+    let has = other.charge();
+    // Who was refused, for whatever reason, asks in vain until a person does something.
+    let granted = all.minus(has).plus(other.expected_charge());
     let more = |field: Field| {
         let amount = field.of(&granted);
         (amount <= field.of(quota)).then_some(amount)
