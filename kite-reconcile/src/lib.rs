@@ -96,6 +96,7 @@ pub mod operator;
 pub mod plan;
 pub mod platform;
 mod run;
+mod slots;
 mod stage;
 mod standing;
 pub mod story;

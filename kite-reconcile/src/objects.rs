@@ -34,6 +34,11 @@ macro_rules! any_object {
             }
         )*
 
+        #[cfg(test)]
+        const RESOURCES: &[fn() -> (String, String)] = &[
+            $( || ($kind::group(&()).into_owned(), $kind::plural(&()).into_owned()), )*
+        ];
+
         impl AnyObject {
             /// Its kind.
             pub fn kind(&self) -> &'static str {
@@ -149,3 +154,37 @@ any_object!(
     VirtualMachine,
     VirtualMachineInstanceMigration,
 );
+
+#[cfg(test)]
+mod tests {
+    use kite_render::install::{Installation, Process};
+
+    use super::RESOURCES;
+
+    /// Whoever adds a kind is told where its rights are missing.
+    #[test]
+    fn whatever_is_written_may_be() {
+        let rights = Installation::default().rights(Process::Controller);
+        for resource in RESOURCES {
+            let (group, plural) = resource();
+            let may = |verb| {
+                let mut rights = rights.iter();
+                rights.any(|right| {
+                    right.group == group
+                        && right.resources.contains(&plural.as_str())
+                        && right.verbs.contains(&verb)
+                })
+            };
+            for verb in ["list", "watch"] {
+                assert!(may(verb), "{verb} {plural}");
+            }
+            assert!(may("patch") || may("create"), "{plural}");
+            // What is written for one owner is bounded to where they may be.
+            let is_own = group == kite_core::crd::GROUP || plural == "namespaces";
+            let mut rights = rights.iter().filter(|it| it.group == group);
+            let is_bounded =
+                rights.any(|it| it.resources.contains(&plural.as_str()) && it.reach.is_some());
+            assert!(is_own || is_bounded, "{plural}");
+        }
+    }
+}

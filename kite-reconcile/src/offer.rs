@@ -103,7 +103,7 @@ impl<'a> Planner for Offers<'a> {
         Ok(plan(object, observed))
     }
 
-    fn absorb(&self, observed: &mut Observed, outcome: Outcome) {
+    fn absorb(&self, _: &KiteVirtualMachineOffer, observed: &mut Observed, outcome: Outcome) {
         if let Outcome::Claimed(..) = outcome {
             // The only step is to free it.
             observed.claim = None;

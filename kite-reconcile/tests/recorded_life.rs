@@ -15,7 +15,7 @@ use kite_core::{
 };
 use kite_reconcile::{
     claims::{ClaimState, Claims, WantedClaim},
-    vm::{ImageSeen, Observed, plan},
+    vm::{ImageSeen, Made, Observed, plan},
 };
 use kite_render::{Vm, disk, machine, reservation};
 use serde_json::Value;
@@ -126,20 +126,27 @@ fn status(step: &Value, disk_phase: Option<&str>, power: PowerState) -> KiteVirt
             wanted: claims,
             ..Claims::default()
         },
-        disk: disk_phase.map(|phase| DataVolume {
-            status: (!phase.is_empty()).then(|| DataVolumeStatus {
-                phase: Some(phase.to_owned()),
-                ..DataVolumeStatus::default()
+        made: Made {
+            disk: disk_phase.map(|phase| DataVolume {
+                status: (!phase.is_empty()).then(|| DataVolumeStatus {
+                    phase: Some(phase.to_owned()),
+                    ..DataVolumeStatus::default()
+                }),
+                ..disk::data_volume(&vm, &KitePlatformSpec::default(), "kite-images")
             }),
-            ..disk::data_volume(&vm, &KitePlatformSpec::default(), "kite-images")
-        }),
-        // CDI makes it before it fills it.
-        claim: disk_phase.map(|_| disk::grown_claim(&vm, &vm.object.spec.disk)),
+            // CDI makes it before it fills it.
+            claim: disk_phase.map(|_| {
+                let mut claim = disk::grown_claim(&vm, &vm.object.spec.disk);
+                claim.metadata.labels = disk::metadata(&vm).labels;
+                claim
+            }),
+            machine: Some(machine),
+            ..Made::default()
+        },
         instance: (instance["status"].is_object()).then(|| VirtualMachineInstance {
             status: serde_json::from_value(instance["status"].clone()).unwrap(),
             ..VirtualMachineInstance::default()
         }),
-        machine: Some(machine),
         ..Observed::default()
     };
     plan(&object, &observed).unwrap().status

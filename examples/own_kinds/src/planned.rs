@@ -176,7 +176,7 @@ impl Planner for Blogs {
         })
     }
 
-    fn absorb(&self, pages: &mut Vec<Page>, done: Change) {
+    fn absorb(&self, _: &Blog, pages: &mut Vec<Page>, done: Change) {
         let (Change::Write(page) | Change::Remove(page)) = &done;
         pages.retain(|it| it.name_any() != page.name_any());
         if let Change::Write(page) = done {

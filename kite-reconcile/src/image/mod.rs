@@ -8,6 +8,8 @@
 mod judge;
 mod plan;
 
+use std::ops::Deref;
+
 use async_trait::async_trait;
 use futures::try_join;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
@@ -17,7 +19,7 @@ use kite_core::{
     crd::{ImagePhase, KiteImage, KiteImageStatus, KitePlatformSpec},
 };
 use kite_render::{Image, image};
-use kube::{api::ListParams, runtime::controller::Action};
+use kube::{ResourceExt as _, api::ListParams, runtime::controller::Action};
 
 pub(crate) use self::judge::stands_still;
 pub use self::plan::plan;
@@ -25,9 +27,9 @@ use crate::{
     Error,
     cache::reading::as_known,
     context::{Context, Tools},
-    objects::AnyObject,
     plan::{Outcome, Plan},
     platform,
+    slots::slots,
 };
 use kite_runtime::plan::{Planner, Urgency, reconcile as reconcile_by_plan};
 
@@ -39,6 +41,18 @@ pub async fn reconcile<C: Cluster>(
     reconcile_by_plan(&Images(context.tools()), image, &context.shared).await
 }
 
+slots! {
+    /// What there is under the name of what is made for an image.
+    pub struct Made;
+
+    /// The disk into which it is imported once.
+    disk: DataVolume = str::to_owned;
+    /// What imports it again and again.
+    cron: DataImportCron = str::to_owned;
+    /// The name under which VM disks are cloned from it.
+    source: DataSource = str::to_owned;
+}
+
 /// What was seen of an image.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
@@ -47,18 +61,14 @@ pub struct Observed {
     /// The namespace of golden images is not there; only asked while nothing of
     /// the image is, and it does not go.
     pub is_homeless: bool,
-    /// The disk into which it is imported once.
-    pub disk: Option<DataVolume>,
-    /// What imports it again and again.
-    pub cron: Option<DataImportCron>,
+    /// What there is under its name.
+    pub made: Made,
     /// The import that the cron has under way, or its last one.
     pub import: Option<DataVolume>,
     /// The claim that it is, if it is one that was there already.
     pub claim: Option<PersistentVolumeClaim>,
     /// What CDI made that claim for, if it did.
     pub claim_disk: Option<DataVolume>,
-    /// The name under which VM disks are cloned from it.
-    pub source: Option<DataSource>,
     /// Disks that are being cloned from it, whether a VM's status names them yet
     /// or not; only looked at when it goes.
     pub cloning: Vec<ObjectKey>,
@@ -132,12 +142,10 @@ impl<'a> Planner for Images<'a> {
                 ..platform
             },
             is_homeless,
-            disk,
-            cron,
+            made: Made { disk, cron, source },
             import,
             claim,
             claim_disk,
-            source,
             cloning,
         })
     }
@@ -150,8 +158,8 @@ impl<'a> Planner for Images<'a> {
         plan(object, observed)
     }
 
-    fn absorb(&self, observed: &mut Observed, outcome: Outcome) {
-        observed.absorb(outcome);
+    fn absorb(&self, image: &KiteImage, observed: &mut Observed, outcome: Outcome) {
+        observed.absorb(&image.name_any(), outcome);
     }
 
     /// How far an import is can wait.
@@ -216,18 +224,20 @@ fn copies(disk: &DataVolume, claim: &ObjectKey) -> bool {
 }
 
 impl Observed {
-    /// Takes in what came of a step.
-    pub fn absorb(&mut self, outcome: Outcome) {
-        let (object, gone) = match outcome {
-            Outcome::Stored(object) => (object, false),
-            Outcome::Gone(object) => (object, true),
-            _ => return,
-        };
-        match object {
-            AnyObject::DataVolume(disk) => self.disk = (!gone).then_some(*disk),
-            AnyObject::DataImportCron(cron) => self.cron = (!gone).then_some(*cron),
-            AnyObject::DataSource(source) => self.source = (!gone).then_some(*source),
+    /// Takes in what came of a change for the image of this name.
+    pub fn absorb(&mut self, name: &str, outcome: Outcome) {
+        match outcome {
+            Outcome::Stored(object) => self.made.take(name, object, false),
+            Outcome::Gone(object) => self.made.take(name, object, true),
             _ => {}
         }
+    }
+}
+
+impl Deref for Observed {
+    type Target = Made;
+
+    fn deref(&self) -> &Made {
+        &self.made
     }
 }

@@ -12,7 +12,7 @@ mod plan;
 mod references;
 mod unread;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::Deref};
 
 use async_trait::async_trait;
 use futures::try_join;
@@ -27,7 +27,7 @@ use kite_core::{
     names,
 };
 use kite_render::walls;
-use kube::{ResourceExt as _, api::ListParams, runtime::controller::Action};
+use kube::{api::ListParams, runtime::controller::Action};
 
 pub use self::{
     plan::plan,
@@ -40,8 +40,8 @@ pub(crate) use self::{
 use crate::{
     Error,
     context::{Context, Tools},
-    objects::AnyObject,
     plan::{Outcome, Plan},
+    slots::slots,
 };
 use kite_runtime::plan::{Planner, reconcile as reconcile_by_plan};
 
@@ -53,19 +53,31 @@ pub async fn reconcile<C: Cluster>(
     reconcile_by_plan(&Platforms(context.tools()), platform, &context.shared).await
 }
 
+fn fixed(name: &'static str) -> impl Fn(&str) -> String {
+    move |_| name.to_owned()
+}
+
+slots! {
+    /// What there is under the names of what is made for the platform.
+    pub struct Made;
+
+    /// The SSH gateway's Service.
+    service: Service = fixed(names::GATEWAY_EXTERNAL_SERVICE);
+    /// The way to the web page and the API.
+    ingress: Ingress = fixed(names::PLATFORM_WEB);
+    /// The same through a Gateway.
+    route: HttpRoute = fixed(names::PLATFORM_WEB);
+    /// From HTTP to HTTPS at a Gateway.
+    redirect: HttpRoute = fixed(names::PLATFORM_REDIRECT);
+}
+
 /// What was seen of the platform's own objects.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// Whether the namespace in which Kite runs is there.
     pub has_namespace: bool,
-    /// The SSH gateway's Service.
-    pub service: Option<Service>,
-    /// The way to the web page and the API.
-    pub ingress: Option<Ingress>,
-    /// The same through a Gateway.
-    pub route: Option<HttpRoute>,
-    /// From HTTP to HTTPS at a Gateway.
-    pub redirect: Option<HttpRoute>,
+    /// What there is under the names of its own.
+    pub made: Made,
     /// The Gateway that the spec names.
     pub gateway: Option<Gateway>,
     /// The Secret with the SSH gateway's host key. The gateway, or whoever installed
@@ -141,10 +153,12 @@ impl<'a> Planner for Platforms<'a> {
             || cluster.find::<Namespace>(&here).await?.is_some();
         Ok(Observed {
             has_namespace,
-            service,
-            ingress,
-            route,
-            redirect,
+            made: Made {
+                service,
+                ingress,
+                route,
+                redirect,
+            },
             gateway,
             host_key,
             missing,
@@ -162,27 +176,26 @@ impl<'a> Planner for Platforms<'a> {
         plan(object, observed, self.0.settings)
     }
 
-    fn absorb(&self, observed: &mut Observed, outcome: Outcome) {
+    fn absorb(&self, _: &KitePlatform, observed: &mut Observed, outcome: Outcome) {
         observed.absorb(outcome);
     }
 }
 
 impl Observed {
-    /// Takes in what came of a step.
+    /// Takes in what came of a change.
     pub fn absorb(&mut self, outcome: Outcome) {
-        let (object, gone) = match outcome {
-            Outcome::Stored(object) => (object, false),
-            Outcome::Gone(object) => (object, true),
-            _ => return,
-        };
-        match object {
-            AnyObject::Service(service) => self.service = (!gone).then_some(*service),
-            AnyObject::Ingress(ingress) => self.ingress = (!gone).then_some(*ingress),
-            AnyObject::HttpRoute(route) if route.name_any() == names::PLATFORM_REDIRECT => {
-                self.redirect = (!gone).then_some(*route);
-            }
-            AnyObject::HttpRoute(route) => self.route = (!gone).then_some(*route),
+        match outcome {
+            Outcome::Stored(object) => self.made.take(names::PLATFORM, object, false),
+            Outcome::Gone(object) => self.made.take(names::PLATFORM, object, true),
             _ => {}
         }
+    }
+}
+
+impl Deref for Observed {
+    type Target = Made;
+
+    fn deref(&self) -> &Made {
+        &self.made
     }
 }

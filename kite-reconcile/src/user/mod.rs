@@ -202,7 +202,7 @@ impl<'a> Planner for Users<'a> {
         plan(object, observed, self.0.settings)
     }
 
-    fn absorb(&self, observed: &mut Observed, outcome: Outcome) {
+    fn absorb(&self, _: &KiteUser, observed: &mut Observed, outcome: Outcome) {
         observed.absorb(outcome);
     }
 }
@@ -281,14 +281,9 @@ impl Observed {
     pub fn absorb(&mut self, outcome: Outcome) {
         let (object, gone) = match outcome {
             Outcome::Claimed(claim, state) => return self.claims.absorb(&claim, *state),
-            Outcome::GrowthRefused(_)
-            | Outcome::ExposureRefused(_)
-            | Outcome::MoveRefused(_)
-            | Outcome::RestartAsked => {
-                return;
-            }
             Outcome::Stored(object) => (object, false),
             Outcome::Gone(object) => (object, true),
+            _ => return,
         };
         match object {
             AnyObject::Namespace(namespace) => self.namespace = (!gone).then_some(*namespace),
@@ -308,16 +303,7 @@ impl Observed {
                 self.vms.retain(|other| other.name_any() != name);
                 self.vms.extend((!gone).then_some(*vm));
             }
-            AnyObject::DataImportCron(_)
-            | AnyObject::DataSource(_)
-            | AnyObject::DataVolume(_)
-            | AnyObject::HttpRoute(_)
-            | AnyObject::Ingress(_)
-            | AnyObject::PersistentVolumeClaim(_)
-            | AnyObject::Secret(_)
-            | AnyObject::Service(_)
-            | AnyObject::VirtualMachine(_)
-            | AnyObject::VirtualMachineInstanceMigration(_) => {}
+            _ => {}
         }
     }
 

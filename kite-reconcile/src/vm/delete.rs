@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use kite_core::{
     cluster::Object,
     conditions::{self, NewCondition},
@@ -24,9 +24,6 @@ use crate::{
 
 /// Annotation in which cert-manager says for which Certificate it made a Secret.
 const CERTIFICATE_NAME: &str = "cert-manager.io/certificate-name";
-
-/// What runs it.
-const MACHINE: &str = "its VirtualMachine";
 
 /// Why a VM that goes is not ready.
 pub(super) const DELETING: &str = "Deleting";
@@ -111,53 +108,18 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
     if let Some(note) = offer::note(vm, seen) {
         return (vec![note], Some("its offer to be noted"));
     }
-    let stages: [(&str, Vec<Left>); 6] = [
-        (
-            "its Ingress or HTTPRoute, and its Services",
-            vec![
-                left(vm, seen.ingress.as_ref(), vm.name.to_owned()),
-                left(vm, seen.route.as_ref(), vm.name.to_owned()),
-                left(
-                    vm,
-                    seen.access_service.as_ref(),
-                    names::access_service(vm.name),
-                ),
-                left(vm, seen.web_service.as_ref(), names::web_service(vm.name)),
-            ],
-        ),
-        // KubeVirt does not let go of a migration whose instance is gone, and then neither
-        // of the namespace.
-        ("its VirtualMachineInstanceMigrations", moves(vm, seen)),
-        (
-            MACHINE,
-            vec![left(vm, seen.machine.as_ref(), vm.name.to_owned())],
-        ),
-        (
-            "its disk",
-            vec![left(vm, seen.disk.as_ref(), names::disk(vm.name))],
-        ),
-        ("its disk's claim", vec![claim(vm, seen)]),
-        (
-            "its Secrets",
-            vec![
-                certificate(vm, seen),
-                left(
-                    vm,
-                    seen.cloud_init.as_ref(),
-                    names::cloud_init_secret(vm.name),
-                ),
-                left(vm, seen.key_secret.as_ref(), names::ssh_key_secret(vm.name)),
-            ],
-        ),
-    ];
-    for (what, left) in stages {
+    for stage in Stage::ALL {
+        let left = match stage {
+            Stage::Moves => moves(vm, seen),
+            _ => seen.made.left(vm, seen, stage),
+        };
         let steps = left.iter().filter_map(Left::step).collect::<Vec<_>>();
         if !steps.is_empty() || left.iter().any(Left::is_there) {
-            return (steps, Some(what));
+            return (steps, Some(stage.words()));
         }
         // The instance goes with its VirtualMachine, but after it: until then
         // it writes to the disk.
-        if what == MACHINE && instance_is_ours(vm, seen) {
+        if stage == Stage::Machine && instance_is_ours(vm, seen) {
             return (Vec::new(), Some("its running instance"));
         }
     }
@@ -187,8 +149,45 @@ fn is_left_told(vm: &Vm<'_>) -> bool {
     told.is_some_and(|told| told.reason == SECRETS_LEFT)
 }
 
+/// In which order it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Nobody reaches it any more.
+    Ways,
+    /// `KubeVirt` does not let go of a migration whose instance is gone, and then neither
+    /// of the namespace.
+    Moves,
+    Machine,
+    Disk,
+    Claim,
+    Secrets,
+}
+
+impl Stage {
+    const ALL: [Self; 6] = [
+        Self::Ways,
+        Self::Moves,
+        Self::Machine,
+        Self::Disk,
+        Self::Claim,
+        Self::Secrets,
+    ];
+
+    /// What is waited for.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Ways => "its Ingress or HTTPRoute, and its Services",
+            Self::Moves => "its VirtualMachineInstanceMigrations",
+            Self::Machine => "its VirtualMachine",
+            Self::Disk => "its disk",
+            Self::Claim => "its disk's claim",
+            Self::Secrets => "its Secrets",
+        }
+    }
+}
+
 /// Whether something of the VM is still there.
-enum Left {
+pub(super) enum Left {
     /// No, or it is not the VM's.
     Nothing,
     /// It is to be deleted.
@@ -213,7 +212,8 @@ impl Left {
     }
 }
 
-fn left<K: Object>(vm: &Vm<'_>, stored: Option<&K>, name: String) -> Left
+/// Of what Kite makes: it is the VM's if Kite made it for this one.
+pub(super) fn left<K: Object>(vm: &Vm<'_>, _: &Observed, stored: Option<&K>, name: String) -> Left
 where
     AnyObject: From<K>,
 {
@@ -236,15 +236,20 @@ fn moves(vm: &Vm<'_>, seen: &Observed) -> Vec<Left> {
         !it.is_over() || finalizers.next().is_some()
     };
     own.filter(is_held)
-        .map(|order| left(vm, Some(order), order.name_any()))
+        .map(|order| left(vm, seen, Some(order), order.name_any()))
         .collect()
 }
 
 /// The disk's claim goes with the disk, by the garbage collector: until then the
 /// VM is not gone. One that lost its owner is deleted here, by our labels. As
 /// long as there is a disk of this name, it is another's, and so is its claim.
-fn claim(vm: &Vm<'_>, seen: &Observed) -> Left {
-    let Some(claim) = seen.claim.as_ref().filter(|_| seen.disk.is_none()) else {
+pub(super) fn claim(
+    vm: &Vm<'_>,
+    seen: &Observed,
+    stored: Option<&PersistentVolumeClaim>,
+    name: String,
+) -> Left {
+    let Some(claim) = stored.filter(|_| seen.disk.is_none()) else {
         return Left::Nothing;
     };
     let was_of_a_disk = claim
@@ -253,20 +258,22 @@ fn claim(vm: &Vm<'_>, seen: &Observed) -> Left {
         .iter()
         .flatten()
         .any(|owner| {
-            owner.controller == Some(true)
-                && owner.kind == "DataVolume"
-                && owner.name == names::disk(vm.name)
+            owner.controller == Some(true) && owner.kind == "DataVolume" && owner.name == name
         });
     if was_of_a_disk {
         return Left::Leaving;
     }
-    left(vm, Some(claim), names::disk(vm.name))
+    left(vm, seen, Some(claim), name)
 }
 
 /// What cert-manager made for the VM's domain: it leaves it behind when the
 /// Ingress goes that asked for it.
-fn certificate(vm: &Vm<'_>, seen: &Observed) -> Left {
-    let name = names::certificate_secret(vm.name);
+pub(super) fn certificate(
+    _: &Vm<'_>,
+    seen: &Observed,
+    stored: Option<&Secret>,
+    name: String,
+) -> Left {
     let is_its = |secret: &&Secret| {
         let annotations = secret.metadata.annotations.as_ref();
         annotations.and_then(|all| all.get(CERTIFICATE_NAME)) == Some(&name)
@@ -274,7 +281,7 @@ fn certificate(vm: &Vm<'_>, seen: &Observed) -> Left {
             && seen.platform.exposure.certificate.secret_name.as_ref() != Some(&name)
             && !seen.platform.is_unread("exposure")
     };
-    match seen.certificate.as_ref().filter(is_its) {
+    match stored.filter(is_its) {
         Some(secret) if secret.metadata.deletion_timestamp.is_some() => Left::Leaving,
         Some(secret) => Left::Delete(secret.clone().into()),
         None => Left::Nothing,

@@ -4,6 +4,7 @@
 use kite_core::kubevirt::{VirtualMachineInstanceStatus, VirtualMachineStatus};
 
 use super::*;
+use crate::vm::Made;
 use VmPhase::{Failed, Migrating, Paused, Running, Starting, Stopped, Stopping};
 
 /// Every `printableStatus` of `KubeVirt` 1.9, for a VM that is to run and whose
@@ -128,7 +129,10 @@ fn judged(
     instance: Option<&VirtualMachineInstance>,
 ) -> Judgement {
     let seen = Observed {
-        machine: Some(machine.clone()),
+        made: Made {
+            machine: Some(machine.clone()),
+            ..Made::default()
+        },
         instance: instance.cloned(),
         ..Observed::default()
     };
@@ -382,7 +386,10 @@ fn a_restart_that_is_required_comes_with_its_remedy() {
     machine.status.as_mut().unwrap().conditions[0].message =
         Some("a non-live-updatable field was changed in the template spec".to_owned());
     let mut seen = Observed {
-        machine: Some(machine),
+        made: Made {
+            machine: Some(machine),
+            ..Made::default()
+        },
         instance: Some(instance(Vec::new())),
         ..Observed::default()
     };

@@ -15,6 +15,7 @@ mod idle;
 mod login;
 mod lost;
 mod machine;
+mod made;
 mod moving;
 mod observe;
 mod offer;
@@ -39,6 +40,7 @@ use kube::runtime::controller::Action;
 pub(crate) use self::login::KEYS_REPLACED;
 pub(crate) use self::offer::{is_fulfilled, is_of as is_claim_of};
 pub use self::{
+    made::Made,
     observe::{ImageSeen, Observed},
     offer::OfferSeen,
     orders::Moves,
@@ -135,8 +137,9 @@ impl<'a> Planner for Vms<'a> {
         delete::may_be_old(object, observed, step)
     }
 
-    fn absorb(&self, observed: &mut Observed, outcome: Outcome) {
-        observed.absorb(outcome);
+    fn absorb(&self, vm: &KiteVirtualMachine, observed: &mut Observed, outcome: Outcome) {
+        let name = vm.metadata.name.as_deref().unwrap_or_default();
+        observed.absorb(name, outcome);
     }
 
     fn recall(&self, observed: &mut Observed, refusal: Refusal) {

@@ -5,6 +5,7 @@ use kite_core::crd::{KiteVirtualMachine, KiteVirtualMachineSpec};
 use serde_json::json;
 
 use super::*;
+use crate::vm::Made;
 
 const SINCE: &str = "2026-05-04T08:00:00Z";
 
@@ -47,7 +48,10 @@ fn seen(after: i64, instance: VirtualMachineInstance) -> Observed {
         now: at(after),
         kubevirt: Some(kubevirt(&[])),
         moves: Some(Moves::default()),
-        machine: Some(VirtualMachine::default()),
+        made: Made {
+            machine: Some(VirtualMachine::default()),
+            ..Made::default()
+        },
         instance: Some(instance),
         ..Observed::default()
     }

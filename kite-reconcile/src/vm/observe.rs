@@ -1,10 +1,12 @@
 //! What the plan of a VM depends on.
 
+use std::ops::Deref;
+
 use futures::try_join;
 use k8s_openapi::api::{
     coordination::v1::Lease,
-    core::v1::{PersistentVolumeClaim, Secret, Service},
-    networking::v1::{Ingress, NetworkPolicy},
+    core::v1::{PersistentVolumeClaim, Secret},
+    networking::v1::NetworkPolicy,
 };
 use kite_core::{
     cdi::DataVolume,
@@ -14,7 +16,6 @@ use kite_core::{
         Claim, KiteImage, KitePlatformSpec, KiteReservation, KiteUser, KiteVirtualMachine,
         vm_condition::RESIZING,
     },
-    gateway_api::HttpRoute,
     kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance},
     labels,
     names::{self, VmClaim},
@@ -25,6 +26,7 @@ use kube::{ResourceExt, api::ListParams};
 use super::{
     lost,
     machine::DiskState,
+    made::Made,
     moving,
     offer::{self, OfferSeen},
     orders::Moves,
@@ -87,18 +89,11 @@ pub struct Observed {
     pub image: ImageSeen,
     /// Who has the VM's login name and domain.
     pub claims: Claims,
+    /// What there is under its names.
+    pub made: Made,
     /// Whether its Secrets may not be seen since it is in no user's namespace; only looked
     /// at when it goes.
     pub are_secrets_out_of_reach: bool,
-    /// Secret with the VM's keys.
-    pub key_secret: Option<Secret>,
-    /// Secret with the guest's user data.
-    pub cloud_init: Option<Secret>,
-    /// The root disk.
-    pub disk: Option<DataVolume>,
-    /// The root disk's claim; only looked at when there is a disk, or was one with
-    /// data, and when it may have to go.
-    pub claim: Option<PersistentVolumeClaim>,
     /// Why the claim may not grow, once that was tried.
     pub growth_refused: Option<String>,
     /// How `KubeVirt` is configured; only looked at while the VM is given more.
@@ -112,29 +107,16 @@ pub struct Observed {
     pub resizing_since: Option<jiff::Timestamp>,
     /// Whether a restart was asked for just now.
     pub restart_asked: bool,
-    /// The VM as `KubeVirt` knows it.
-    pub machine: Option<VirtualMachine>,
     /// Its instance, while it is on.
     pub instance: Option<VirtualMachineInstance>,
     /// There is certainly neither, by what the API server itself has said; only looked
     /// at when the disk of a VM that goes is to go next, or its Secrets.
     pub is_surely_off: bool,
-    /// Service for SSH.
-    pub access_service: Option<Service>,
-    /// Service for the domain.
-    pub web_service: Option<Service>,
-    /// Exposure under the domain by an Ingress.
-    pub ingress: Option<Ingress>,
-    /// Exposure under the domain by a route of the Gateway API.
-    pub route: Option<HttpRoute>,
     /// Why the domain may not be exposed, once that was tried.
     pub exposure_refused: Option<String>,
     /// The Secret with the domain's certificate, which somebody else puts there,
     /// is not there.
     pub certificate_missing: bool,
-    /// What cert-manager leaves of the domain's certificate; only looked at when
-    /// the VM goes.
-    pub certificate: Option<Secret>,
 }
 
 /// The image that a VM names.
@@ -237,7 +219,6 @@ impl Observed {
             gateway_port: reached.gateway_port,
             gateway_addresses: reached.gateway_addresses,
             certificate_missing,
-            certificate,
             owner,
             is_unwalled,
             siblings: Vec::new(),
@@ -246,23 +227,26 @@ impl Observed {
             image,
             claims,
             are_secrets_out_of_reach,
-            key_secret,
-            cloud_init,
-            disk,
-            claim,
+            made: Made {
+                ingress,
+                route,
+                access_service,
+                web_service,
+                machine,
+                disk,
+                claim,
+                certificate,
+                cloud_init,
+                key_secret,
+            },
             growth_refused: None,
             kubevirt,
             moves,
             move_refused: None,
             resizing_since: resizing_since(object),
             restart_asked: false,
-            machine,
             instance,
             is_surely_off,
-            access_service,
-            web_service,
-            ingress,
-            route,
             exposure_refused: None,
         });
         if seen.owner.is_some() && !deleting && quota::asks(&vm, &seen) {
@@ -320,9 +304,9 @@ impl Observed {
         }
     }
 
-    /// Takes in what came of a step.
-    pub fn absorb(&mut self, outcome: Outcome) {
-        let (object, gone) = match outcome {
+    /// Takes in what came of a change for the VM of this name.
+    pub fn absorb(&mut self, name: &str, outcome: Outcome) {
+        let (object, is_gone) = match outcome {
             Outcome::Claimed(claim, state) => {
                 return match &mut self.offer {
                     Some(offer) if claim.spec.claim == Claim::Offer => offer.absorb(*state),
@@ -348,37 +332,22 @@ impl Observed {
             Outcome::Stored(object) => (object, false),
             Outcome::Gone(object) => (object, true),
         };
-        let name = object.key().name;
         match object {
-            AnyObject::Secret(secret) if name.ends_with("-ssh-key") => {
-                self.key_secret = (!gone).then_some(*secret);
-            }
-            AnyObject::Secret(secret) if name.ends_with("-tls") => {
-                self.certificate = (!gone).then_some(*secret);
-            }
-            AnyObject::Secret(secret) => self.cloud_init = (!gone).then_some(*secret),
-            AnyObject::DataVolume(disk) => self.disk = (!gone).then_some(*disk),
-            AnyObject::PersistentVolumeClaim(claim) => self.claim = (!gone).then_some(*claim),
-            AnyObject::VirtualMachine(machine) => self.machine = (!gone).then_some(*machine),
-            AnyObject::Service(service) if name.starts_with("vps-access-") => {
-                self.access_service = (!gone).then_some(*service);
-            }
-            AnyObject::Service(service) => self.web_service = (!gone).then_some(*service),
-            AnyObject::Ingress(ingress) => self.ingress = (!gone).then_some(*ingress),
-            AnyObject::HttpRoute(route) => self.route = (!gone).then_some(*route),
             AnyObject::VirtualMachineInstanceMigration(order) => {
                 if let Some(moves) = &mut self.moves {
-                    moves.absorb(*order, gone);
+                    moves.absorb(*order, is_gone);
                 }
             }
-            AnyObject::DataImportCron(_)
-            | AnyObject::DataSource(_)
-            | AnyObject::KiteVirtualMachine(_)
-            | AnyObject::Namespace(_)
-            | AnyObject::NetworkPolicy(_)
-            | AnyObject::ResourceQuota(_)
-            | AnyObject::RoleBinding(_) => {}
+            object => self.made.take(name, object, is_gone),
         }
+    }
+}
+
+impl Deref for Observed {
+    type Target = Made;
+
+    fn deref(&self) -> &Made {
+        &self.made
     }
 }
 

@@ -148,6 +148,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::vm::Made;
 
     const ASKED: &str = "2026-05-04T08:00:00Z";
 
@@ -170,7 +171,10 @@ mod tests {
             ..VirtualMachineInstanceStatus::default()
         });
         Observed {
-            machine: Some(VirtualMachine::default()),
+            made: Made {
+                machine: Some(VirtualMachine::default()),
+                ..Made::default()
+            },
             instance: Some(instance),
             ..Observed::default()
         }
@@ -274,7 +278,7 @@ mod tests {
         asked.restart_asked = true;
         assert_eq!(planned(&vm, &asked).step, None);
         let mut at_it = seen("a");
-        at_it.machine.as_mut().unwrap().status = Some(VirtualMachineStatus {
+        at_it.made.machine.as_mut().unwrap().status = Some(VirtualMachineStatus {
             state_change_requests: vec![StateChangeRequest::default()],
             ..VirtualMachineStatus::default()
         });

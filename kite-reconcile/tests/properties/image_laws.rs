@@ -8,7 +8,7 @@ use kite_core::{
     labels,
 };
 use kite_reconcile::{
-    image::{Observed, plan},
+    image::{Made, Observed, plan},
     objects::AnyObject,
     plan::{Change, Step},
 };
@@ -79,9 +79,12 @@ prop_compose! {
                 });
             }
             Observed {
-                disk,
-                source: image::data_source(&image, &platform)
-                    .and_then(|source| place(source, of_source)),
+                made: Made {
+                    disk,
+                    source: image::data_source(&image, &platform)
+                        .and_then(|source| place(source, of_source)),
+                    ..Made::default()
+                },
                 is_homeless: false,
                 platform,
                 ..Observed::default()
@@ -115,18 +118,18 @@ impl World {
                 self.gone = true;
             }
             Step::Change(Change::Apply(AnyObject::DataVolume(disk))) => {
-                self.seen.disk = Some(*disk);
+                self.seen.made.disk = Some(*disk);
             }
             Step::Change(Change::Apply(AnyObject::DataSource(source))) => {
-                self.seen.source = Some(*source);
+                self.seen.made.source = Some(*source);
             }
             Step::Change(Change::Delete(AnyObject::DataVolume(mut disk), _)) => {
                 disk.metadata.deletion_timestamp = Some(now());
-                self.seen.disk = self.slow.then_some(*disk);
+                self.seen.made.disk = self.slow.then_some(*disk);
             }
             Step::Change(Change::Delete(AnyObject::DataSource(mut source), _)) => {
                 source.metadata.deletion_timestamp = Some(now());
-                self.seen.source = self.slow.then_some(*source);
+                self.seen.made.source = self.slow.then_some(*source);
             }
             other => panic!("{} is nothing that is done for an image", other.describe()),
         }
@@ -140,7 +143,7 @@ impl World {
             .as_ref()
             .is_some_and(|it| it.metadata.deletion_timestamp.is_some())
         {
-            self.seen.disk = None;
+            self.seen.made.disk = None;
             went = true;
         }
         if self
@@ -149,7 +152,7 @@ impl World {
             .as_ref()
             .is_some_and(|it| it.metadata.deletion_timestamp.is_some())
         {
-            self.seen.source = None;
+            self.seen.made.source = None;
             went = true;
         }
         went

@@ -8,7 +8,7 @@ use kite_core::{
 use kite_reconcile::{
     Settings,
     plan::{Change, Outcome, Plan, Step},
-    platform::{Observed, plan},
+    platform::{Made, Observed, plan},
 };
 use kite_render::{
     Platform,
@@ -97,10 +97,12 @@ prop_compose! {
             let (main, back) = web::routes(&platform, HOST, &named, &both);
             Observed {
                 has_namespace: true,
-                service: place(gateway::service(&platform).unwrap(), service),
-                ingress: place(web::ingress(&platform, HOST), ingress),
-                route: place(main, route),
-                redirect: place(back.unwrap(), redirect),
+                made: Made {
+                    service: place(gateway::service(&platform).unwrap(), service),
+                    ingress: place(web::ingress(&platform, HOST), ingress),
+                    route: place(main, route),
+                    redirect: place(back.unwrap(), redirect),
+                },
                 gateway: has_gateway.then(|| edge(https, http)),
                 host_key: http.then(Secret::default),
                 missing: Vec::new(),

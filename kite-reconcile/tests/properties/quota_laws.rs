@@ -148,7 +148,7 @@ impl Fleet {
                 self.act(at);
             }
             Move::Ask { at, cpu, disk } => self.ask(at, cpu, disk),
-            Move::Smash(at) => self.vms[at].world.seen.machine = None,
+            Move::Smash(at) => self.vms[at].world.seen.made.machine = None,
         }
     }
 
@@ -193,13 +193,13 @@ impl Fleet {
 
 /// CDI and storage: a claim for the disk, somewhat larger than it.
 fn provide(world: &mut World) {
-    let Some(root) = &mut world.seen.disk else {
+    let Some(root) = &mut world.seen.made.disk else {
         return;
     };
     if root.metadata.uid.is_none() {
         root.metadata.uid = Some("uid-of-the-disk".to_owned());
     }
-    if world.seen.claim.is_none() {
+    if world.seen.made.claim.is_none() {
         let vm = Vm::of(&world.object).unwrap();
         let mut claim = disk::grown_claim(&vm, &vm.object.spec.disk);
         let size = root.spec.storage.clone().unwrap().resources.unwrap();
@@ -218,7 +218,7 @@ fn provide(world: &mut World) {
             phase: Some("Bound".to_owned()),
             ..Default::default()
         });
-        world.seen.claim = Some(claim);
+        world.seen.made.claim = Some(claim);
     }
 }
 
@@ -298,7 +298,7 @@ proptest! {
         fleet.quota = fleet.quota.or_more(Charge::from(&quota(then)));
         for vm in &mut fleet.vms {
             vm.world.seen.owner = Some(user(false, true, Some(then)));
-            vm.world.seen.machine = None;
+            vm.world.seen.made.machine = None;
         }
         fleet.to_rest()?;
         for (vm, before) in fleet.vms.iter().zip(before) {

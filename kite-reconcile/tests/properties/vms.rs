@@ -24,7 +24,7 @@ use kite_reconcile::{
     claims::{ClaimState, WantedClaim},
     objects::AnyObject,
     plan::{Change, Outcome, Plan, Step},
-    vm::{ImageSeen, Observed, plan},
+    vm::{ImageSeen, Made, Observed, plan},
 };
 use kite_render::{Vm, cloud_init, disk, exposure, keys, machine, reservation, service};
 use kube::{Resource as _, api::ObjectMeta};
@@ -498,16 +498,19 @@ prop_compose! {
                 siblings_are_current: current,
                 image: image(of_image),
                 claims: claims(reservation::of_vm(&vm), &how, stale),
-                key_secret: place(keys::secret(&vm, &some_keys()), at.keys),
-                cloud_init: place(cloud_init::secret(&vm, &some_keys(), OsFamily::Debian).unwrap(), at.user_data),
-                claim: claim(&vm, at.disk, of_claim),
                 instance: instance(of_instance, machine.as_ref()),
-                disk: root,
-                machine,
-                access_service: place(service::access(&vm), at.access),
-                web_service: place(service::web(&vm), at.web),
-                ingress: place(exposure::ingress(&vm, &platform, "shop.vm.example.org"), at.ingress),
-                route: place(route, at.route),
+                made: Made {
+                    key_secret: place(keys::secret(&vm, &some_keys()), at.keys),
+                    cloud_init: place(cloud_init::secret(&vm, &some_keys(), OsFamily::Debian).unwrap(), at.user_data),
+                    claim: claim(&vm, at.disk, of_claim),
+                    disk: root,
+                    machine,
+                    access_service: place(service::access(&vm), at.access),
+                    web_service: place(service::web(&vm), at.web),
+                    ingress: place(exposure::ingress(&vm, &platform, "shop.vm.example.org"), at.ingress),
+                    route: place(route, at.route),
+                    certificate: None,
+                },
                 platform,
                 now: now().0,
                 ..Observed::default()
@@ -572,6 +575,11 @@ impl World {
         self.object.metadata.deletion_timestamp.is_some()
     }
 
+    fn take(&mut self, outcome: Outcome) {
+        let name = self.object.metadata.name.as_deref().unwrap();
+        self.seen.absorb(name, outcome);
+    }
+
     /// Carries a step out as a cluster would in which nothing goes wrong.
     pub fn carry_out(&mut self, step: Step) {
         let finalizers = self.object.metadata.finalizers.get_or_insert_default();
@@ -581,11 +589,11 @@ impl World {
                 finalizers.retain(|finalizer| finalizer != name);
                 self.gone = true;
             }
-            Step::Change(Change::Claim(claim)) => self.seen.absorb(Outcome::Claimed(
+            Step::Change(Change::Claim(claim)) => self.take(Outcome::Claimed(
                 Box::new(claim.clone()),
                 Box::new(ClaimState::Mine(claim)),
             )),
-            Step::Change(Change::Unclaim(claim)) => self.seen.absorb(Outcome::Claimed(
+            Step::Change(Change::Unclaim(claim)) => self.take(Outcome::Claimed(
                 Box::new(claim),
                 Box::new(ClaimState::Free),
             )),
@@ -595,33 +603,33 @@ impl World {
                     until: now(),
                     user_uid,
                 });
-                self.seen.absorb(Outcome::Claimed(
+                self.take(Outcome::Claimed(
                     Box::new(claim),
                     Box::new(ClaimState::Kept(kept)),
                 ));
             }
-            Step::Change(Change::TakeBack(_, claim)) => self.seen.absorb(Outcome::Claimed(
+            Step::Change(Change::TakeBack(_, claim)) => self.take(Outcome::Claimed(
                 claim.clone(),
                 Box::new(ClaimState::Mine(*claim)),
             )),
             Step::Change(Change::Fulfil(mut claim)) => {
                 claim.spec.fulfilled = true;
-                self.seen.absorb(Outcome::Claimed(
+                self.take(Outcome::Claimed(
                     Box::new(claim.clone()),
                     Box::new(ClaimState::Mine(claim)),
                 ));
             }
             Step::Change(Change::CreateKeys(template)) => {
                 let secret = keys::fill(*template, &some_keys());
-                self.seen.absorb(Outcome::Stored(secret.into()));
+                self.take(Outcome::Stored(secret.into()));
             }
             Step::Change(Change::Apply(object) | Change::Expose(object)) => {
                 let applied = self.applied(object);
-                self.seen.absorb(Outcome::Stored(applied));
+                self.take(Outcome::Stored(applied));
             }
             // Over what CDI made: it stays what it was, and grows.
             Step::Change(Change::Grow(grown)) => {
-                if let Some(claim) = &mut self.seen.claim {
+                if let Some(claim) = &mut self.seen.made.claim {
                     claim.spec = grown.spec;
                 }
             }
@@ -629,20 +637,20 @@ impl World {
                 if self.slow =>
             {
                 let object = leaving(object);
-                self.seen.absorb(Outcome::Stored(object));
+                self.take(Outcome::Stored(object));
             }
             Step::Change(Change::Delete(object, _) | Change::DeleteUnchanged(object)) => {
-                self.seen.absorb(Outcome::Gone(object));
+                self.take(Outcome::Gone(object));
             }
             Step::DeleteSelf => self.object.metadata.deletion_timestamp = Some(now()),
             Step::Tell => {
                 self.report();
                 self.seen.siblings_are_current = true;
             }
-            Step::Change(Change::Restart { .. }) => self.seen.absorb(Outcome::RestartAsked),
-            Step::Change(Change::Move(order)) => self.seen.absorb(Outcome::Stored((*order).into())),
+            Step::Change(Change::Restart { .. }) => self.take(Outcome::RestartAsked),
+            Step::Change(Change::Move(order)) => self.take(Outcome::Stored((*order).into())),
             Step::Change(Change::CallOff(order, _)) => {
-                self.seen.absorb(Outcome::Gone((*order).into()));
+                self.take(Outcome::Gone((*order).into()));
             }
             other @ Step::Change(Change::LetGo(..)) => {
                 panic!("{} is nothing that is done for a VM", other.describe())
@@ -708,13 +716,13 @@ impl World {
                 .any(|owner| disk.as_deref() != Some(owner.uid.as_str()))
         });
         if orphan {
-            seen.claim = None;
+            seen.made.claim = None;
             went = true;
         }
         macro_rules! go {
             ($($slot:ident),*) => { $(
                 if seen.$slot.as_ref().is_some_and(|it| it.metadata.deletion_timestamp.is_some()) {
-                    seen.$slot = None;
+                    seen.made.$slot = None;
                     went = true;
                 }
             )* };

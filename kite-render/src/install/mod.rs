@@ -52,7 +52,7 @@ pub use self::{
     network::Network,
     process::Process,
     profile::Profile,
-    rights::{NOT_THE_CONTROLLERS, Right, Scope},
+    rights::{NOT_THE_CONTROLLERS, Reach, Right, Scope},
     storage::Storage,
     validity::Invalid,
     workload::{Containers, Replicas, Spread},

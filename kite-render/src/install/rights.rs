@@ -15,6 +15,8 @@ const CORE: &str = "";
 const LEASES: &str = "coordination.k8s.io";
 const CDI: &str = "cdi.kubevirt.io";
 const NETWORK: &str = "networking.k8s.io";
+const GATEWAY: &str = "gateway.networking.k8s.io";
+const KUBEVIRT: &str = "kubevirt.io";
 
 /// Reads by name, lists and watches.
 const READ: [&str; 3] = ["get", "list", "watch"];
@@ -37,6 +39,18 @@ impl Scope {
     pub const ALL: [Self; 4] = [Self::Cluster, Self::Kite, Self::Images, Self::Users];
 }
 
+/// Where what the controller writes may be, which its rights do not say: it makes
+/// namespaces, and watches all of them. The policy `kite-writes` holds it to that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reach {
+    /// In users' namespaces only.
+    Users,
+    /// There, and some objects in Kite's own.
+    UsersAndKite,
+    /// There, and wherever images are.
+    UsersAndImages,
+}
+
 /// What a process may do, and what for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Right {
@@ -52,6 +66,8 @@ pub struct Right {
     pub verbs: Vec<&'static str>,
     /// What the process needs it for.
     pub why: &'static str,
+    /// Where it writes by it, if that is bounded.
+    pub reach: Option<Reach>,
 }
 
 impl Right {
@@ -69,6 +85,7 @@ impl Right {
             names: Vec::new(),
             verbs: verbs.to_vec(),
             why,
+            reach: None,
         }
     }
 
@@ -82,6 +99,14 @@ impl Right {
     /// The same with names of which some are chosen when Kite is installed.
     fn named_by(self, names: Vec<String>) -> Self {
         Self { names, ..self }
+    }
+
+    /// For what is written here and nowhere else.
+    fn within(self, reach: Reach) -> Self {
+        Self {
+            reach: Some(reach),
+            ..self
+        }
     }
 
     /// With verbs more.
@@ -151,6 +176,23 @@ pub const NOT_THE_CONTROLLERS: [&str; 3] = [
     names::SEAL_SECRET,
     names::OIDC_SECRET,
 ];
+
+/// What the controller writes here, by group: of groups that KubeVirt and others may serve in
+/// another version tomorrow, in all of them.
+pub(super) fn written(reach: Reach) -> Vec<(&'static str, Vec<&'static str>)> {
+    let rights = of_users().into_iter().chain(of_machines());
+    let rights = rights.filter(|right| right.reach == Some(reach));
+    let by_group = rights.map(|right| {
+        let group = match right.group {
+            CDI => "cdi.kubevirt.io/*",
+            KUBEVIRT => "kubevirt.io/*",
+            GATEWAY => "gateway.networking.k8s.io/*",
+            served_as_v1 => served_as_v1,
+        };
+        (group, right.resources)
+    });
+    by_group.collect()
+}
 
 fn controller(installation: &Installation) -> Vec<Right> {
     let host_key = [names::GATEWAY_HOST_KEY_SECRET.to_owned()];
@@ -258,15 +300,19 @@ fn of_users() -> Vec<Right> {
             READ,
             "the walls around them; they go with their namespace",
         )
-        .and(["create", "patch"]),
-        cluster(CORE, ["resourcequotas"], READ, "their quotas").and(["create", "patch"]),
+        .and(["create", "patch"])
+        .within(Reach::Users),
+        cluster(CORE, ["resourcequotas"], READ, "their quotas")
+            .and(["create", "patch"])
+            .within(Reach::Users),
         cluster(
             RBAC,
             ["rolebindings"],
             READ,
             "what Kite's processes may do there, itself among them",
         )
-        .and(["create", "patch"]),
+        .and(["create", "patch"])
+        .within(Reach::Users),
         cluster(
             RBAC,
             ["clusterroles"],
@@ -302,33 +348,38 @@ fn of_machines() -> Vec<Right> {
             READ,
             "VMs' keys and cloud-init, whether certificates are there, what cert-manager leaves behind; one watch for each user",
         )
-        .and(["create", "patch", "delete"]),
+        .and(["create", "patch", "delete"])
+        .within(Reach::UsersAndKite),
         cluster(CORE, ["services"], READ, "ways to VMs and to the gateway").and([
             "create", "patch", "delete",
-        ]),
+        ])
+        .within(Reach::UsersAndKite),
         cluster(
             CORE,
             ["persistentvolumeclaims"],
             READ,
             "disks that grow, and that CDI leaves behind",
         )
-        .and(["patch", "delete"]),
+        .and(["patch", "delete"])
+        .within(Reach::Users),
         cluster(
             NETWORK,
             ["ingresses"],
             READ,
             "domains of VMs and of the web page",
         )
-        .and(["create", "patch", "delete"]),
+        .and(["create", "patch", "delete"])
+        .within(Reach::UsersAndKite),
         cluster(
-            "gateway.networking.k8s.io",
+            GATEWAY,
             ["httproutes"],
             READ,
             "the same with the Gateway API",
         )
-        .and(["create", "patch", "delete"]),
+        .and(["create", "patch", "delete"])
+        .within(Reach::UsersAndKite),
         cluster(
-            "gateway.networking.k8s.io",
+            GATEWAY,
             ["gateways"],
             READ,
             "their listeners and addresses",
@@ -352,25 +403,28 @@ fn of_machines() -> Vec<Right> {
             READ,
             "disks and images",
         )
-        .and(["create", "patch", "delete"]),
-        cluster("kubevirt.io", ["virtualmachines"], READ, "VMs").and([
+        .and(["create", "patch", "delete"])
+        .within(Reach::UsersAndImages),
+        cluster(KUBEVIRT, ["virtualmachines"], READ, "VMs").and([
             "create", "patch", "delete",
-        ]),
+        ])
+        .within(Reach::Users),
         cluster(
-            "kubevirt.io",
+            KUBEVIRT,
             ["virtualmachineinstances"],
             READ,
             "whether they run, and where",
         ),
         cluster(
-            "kubevirt.io",
+            KUBEVIRT,
             ["virtualmachineinstancemigrations"],
             READ,
             "to move VMs that grow while they run, where KubeVirt does not by itself, a few at a time",
         )
-        .and(["create", "delete"]),
+        .and(["create", "delete"])
+        .within(Reach::Users),
         cluster(
-            "kubevirt.io",
+            KUBEVIRT,
             ["kubevirts"],
             ["list", "watch"],
             "how much KubeVirt asks for VMs, for their users' quotas, and whether it moves them to grow",

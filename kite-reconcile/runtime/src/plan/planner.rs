@@ -96,8 +96,13 @@ pub trait Planner: Send + Sync {
         observed: &Self::Observed,
     ) -> Result<Plan<Self::Status, ChangeOf<Self>>, ErrorOf<Self>>;
 
-    /// Takes what came of a change into what was observed.
-    fn absorb(&self, observed: &mut Self::Observed, outcome: OutcomeOf<Self>);
+    /// Takes what came of a change for `object` into what was observed.
+    fn absorb(
+        &self,
+        object: &Self::Object,
+        observed: &mut Self::Observed,
+        outcome: OutcomeOf<Self>,
+    );
 
     /// Takes in what time it is, for kinds whose plan depends on that.
     fn at(&self, _observed: &mut Self::Observed, _now: Timestamp) {}

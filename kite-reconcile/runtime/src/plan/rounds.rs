@@ -183,7 +183,9 @@ async fn rounds<R: Planner, C: Cluster>(
         }
         for step in &plan.steps {
             match execute(planner, step, object, shared).await {
-                Ok(Ended::Changed(outcome)) => planner.absorb(&mut observed, outcome),
+                Ok(Ended::Changed(outcome)) => {
+                    planner.absorb(object, &mut observed, outcome);
+                }
                 Ok(Ended::Written(written)) => {
                     *object = *written;
                     is_live = true;

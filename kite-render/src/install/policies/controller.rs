@@ -4,33 +4,12 @@
 use kite_core::{cdi::DATA_IMPORT_CRON_LABEL, crd, labels, names};
 
 use super::{OBJECT, Policy, list, of_a_user, written_by};
-use crate::{grant::RBAC, install::Process};
+use crate::install::{
+    Process,
+    rights::{Reach, written},
+};
 
 const WRITES: [&str; 3] = ["CREATE", "UPDATE", "DELETE"];
-
-/// Kinds that it writes in users' namespaces only.
-const OF_USERS: [(&str, &[&str]); 4] = [
-    ("", &["persistentvolumeclaims", "resourcequotas"]),
-    ("networking.k8s.io", &["networkpolicies"]),
-    (RBAC, &["rolebindings"]),
-    (
-        "kubevirt.io/*",
-        &["virtualmachines", "virtualmachineinstancemigrations"],
-    ),
-];
-
-/// Kinds that it writes there, and some objects of in Kite's own namespace.
-const ALSO_OF_KITE: [(&str, &[&str]); 3] = [
-    ("", &["secrets", "services"]),
-    ("networking.k8s.io", &["ingresses"]),
-    ("gateway.networking.k8s.io/*", &["httproutes"]),
-];
-
-/// Kinds that images consist of, too, wherever these are.
-const ALSO_OF_IMAGES: [(&str, &[&str]); 1] = [(
-    "cdi.kubevirt.io/*",
-    &["datavolumes", "dataimportcrons", "datasources"],
-)];
 
 /// Which role each process may be given, as a list of roles and accounts with a space
 /// between: none gets another's.
@@ -45,22 +24,21 @@ fn pairs(namespace: &str) -> String {
 /// What the controller writes is in users' namespaces, but for what it makes for the
 /// platform and for images.
 pub(super) fn reach(namespace: &str) -> Policy {
-    let about = OF_USERS
-        .iter()
-        .chain(&ALSO_OF_KITE)
-        .map(|(group, resources)| (*group, resources.to_vec(), WRITES.to_vec()));
+    let of_users = written(Reach::Users);
+    let also_of_kite = written(Reach::UsersAndKite);
+    let also_of_images = written(Reach::UsersAndImages);
+    let about = of_users.iter().chain(&also_of_kite);
+    let about = about.map(|(group, kinds)| (*group, kinds.clone(), WRITES.to_vec()));
     let mut about: Vec<_> = about.collect();
-    about.extend(ALSO_OF_IMAGES.iter().map(|(group, resources)| {
+    about.extend(also_of_images.iter().map(|(group, kinds)| {
         // A disk that is new is nobody else's.
-        (*group, resources.to_vec(), vec!["UPDATE", "DELETE"])
+        (*group, kinds.clone(), vec!["UPDATE", "DELETE"])
     }));
     about.push(("", vec!["namespaces"], WRITES.to_vec()));
     let is_user = of_a_user();
     let prefix = names::user_namespace("");
-    let is_one_of = |kinds: &[(&str, &'static [&'static str])]| {
-        let all = kinds
-            .iter()
-            .flat_map(|(_, resources)| resources.iter().copied());
+    let is_one_of = |kinds: &[(&str, Vec<&'static str>)]| {
+        let all = kinds.iter().flat_map(|(_, kinds)| kinds.iter().copied());
         format!("request.resource.resource in {}", list(all))
     };
     let name = format!("{OBJECT}.metadata.name");
@@ -103,7 +81,7 @@ pub(super) fn reach(namespace: &str) -> Policy {
                  no others",
             ),
             rule(
-                format!("!({}) || {is_user}", is_one_of(&OF_USERS)),
+                format!("!({}) || {is_user}", is_one_of(&of_users)),
                 "metadata.namespace: the controller writes this in users' namespaces, and in no \
                  others",
             ),
@@ -111,7 +89,7 @@ pub(super) fn reach(namespace: &str) -> Policy {
                 format!(
                     "!({}) || {is_user} || request.namespace == '{namespace}' && {name} in \
                      {of_platform}",
-                    is_one_of(&ALSO_OF_KITE)
+                    is_one_of(&also_of_kite)
                 ),
                 "metadata.namespace: the controller writes this in users' namespaces, and what the \
                  platform is reached by in Kite's own",
@@ -119,7 +97,7 @@ pub(super) fn reach(namespace: &str) -> Policy {
             rule(
                 format!(
                     "!({}) || {is_user} || {made_here} || {of_cron}",
-                    is_one_of(&ALSO_OF_IMAGES)
+                    is_one_of(&also_of_images)
                 ),
                 "metadata.labels: outside of users' namespaces the controller changes the disks of \
                  images that it has made, and no others",
