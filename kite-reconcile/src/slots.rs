@@ -56,7 +56,7 @@ macro_rules! slots {
                 let mut left = Vec::new();
                 $(
                     if at == Stage::$stage {
-                        left.push($left(of, seen, self.$field.as_ref(), $name(of.name)));
+                        left.push($left(of, seen, self.$field.as_ref(), &$name(of.name)));
                     }
                 )*
                 left

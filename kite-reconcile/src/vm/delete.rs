@@ -213,14 +213,14 @@ impl Left {
 }
 
 /// Of what Kite makes: it is the VM's if Kite made it for this one.
-pub(super) fn left<K: Object>(vm: &Vm<'_>, _: &Observed, stored: Option<&K>, name: String) -> Left
+pub(super) fn left<K: Object>(vm: &Vm<'_>, _: &Observed, stored: Option<&K>, name: &str) -> Left
 where
     AnyObject: From<K>,
 {
     let Some(stored) = stored else {
         return Left::Nothing;
     };
-    match standing(stored.meta(), &vm.metadata(name)) {
+    match standing(stored.meta(), &vm.metadata(name.to_owned())) {
         Standing::Ours => Left::Delete(stored.clone().into()),
         Standing::Leaving => Left::Leaving,
         Standing::Foreign => Left::Nothing,
@@ -236,7 +236,7 @@ fn moves(vm: &Vm<'_>, seen: &Observed) -> Vec<Left> {
         !it.is_over() || finalizers.next().is_some()
     };
     own.filter(is_held)
-        .map(|order| left(vm, seen, Some(order), order.name_any()))
+        .map(|order| left(vm, seen, Some(order), &order.name_any()))
         .collect()
 }
 
@@ -247,7 +247,7 @@ pub(super) fn claim(
     vm: &Vm<'_>,
     seen: &Observed,
     stored: Option<&PersistentVolumeClaim>,
-    name: String,
+    name: &str,
 ) -> Left {
     let Some(claim) = stored.filter(|_| seen.disk.is_none()) else {
         return Left::Nothing;
@@ -272,13 +272,14 @@ pub(super) fn certificate(
     _: &Vm<'_>,
     seen: &Observed,
     stored: Option<&Secret>,
-    name: String,
+    name: &str,
 ) -> Left {
     let is_its = |secret: &&Secret| {
         let annotations = secret.metadata.annotations.as_ref();
-        annotations.and_then(|all| all.get(CERTIFICATE_NAME)) == Some(&name)
+        annotations.and_then(|all| all.get(CERTIFICATE_NAME))
+            .is_some_and(|it| it == name)
             // The one that the platform names is everybody's.
-            && seen.platform.exposure.certificate.secret_name.as_ref() != Some(&name)
+            && seen.platform.exposure.certificate.secret_name.as_deref() != Some(name)
             && !seen.platform.is_unread("exposure")
     };
     match stored.filter(is_its) {

@@ -176,14 +176,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "deletes the disk before the VirtualMachine that writes to it",
         file: DELETE,
         edits: &[
-            (
-                "( MACHINE, vec![left(vm, seen.machine.as_ref(), vm.name.to_owned())], ),",
-                "( \"its disk\", vec![left(vm, seen.disk.as_ref(), names::disk(vm.name))], ), /**/",
-            ),
-            (
-                "/**/ ( \"its disk\", vec![left(vm, seen.disk.as_ref(), names::disk(vm.name))], ),",
-                "( MACHINE, vec![left(vm, seen.machine.as_ref(), vm.name.to_owned())], ),",
-            ),
+            ("Self::Machine,\nSelf::Disk,", "Self::Disk, /**/"),
+            ("/**/\nSelf::Claim,", "Self::Machine,\nSelf::Claim,"),
         ],
         first: (Sweep, "vm_deletion::crashes"),
     },
@@ -192,8 +186,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "deletes the disk while the instance still writes to it",
         file: DELETE,
         edits: &[(
-            "if what == MACHINE && instance_is_ours(vm, seen) {",
-            "if false && what == MACHINE && instance_is_ours(vm, seen) {",
+            "if stage == Stage::Machine && instance_is_ours(vm, seen) {",
+            "if false && stage == Stage::Machine && instance_is_ours(vm, seen) {",
         )],
         first: (Properties, "vm_laws::"),
     },
@@ -249,10 +243,10 @@ pub(super) const ALL: &[Mutation] = &[
         what: "frees the names of a VM while it is still there",
         file: DELETE,
         edits: &[(
-            "let stages: [(&str, Vec<Left>); 6] = [",
+            "for stage in Stage::ALL {",
             "let names = seen.claims.release();
              if !names.is_empty() { return (names, Some(\"its names\")); }
-             let stages: [(&str, Vec<Left>); 6] = [",
+             for stage in Stage::ALL {",
         )],
         first: (Sweep, "vm_deletion::crashes"),
     },
