@@ -10,9 +10,15 @@ use kite_core::{
     names::{self, VmClaim},
 };
 use kite_render::{Vm, exposure, exposure::Exposure, service};
+use kube::api::PropagationPolicy;
 
-use super::{observe::Observed, status::has_domain};
-use crate::standing::{Needed, Standing, needed, standing};
+use super::{draft::Draft, observe::Observed, reserved::has_domain};
+use crate::{
+    matches::is_applied,
+    objects::AnyObject,
+    plan::{Change, Step},
+    standing::{Needed, Standing, guarded, needed, standing},
+};
 
 /// The condition; none for a VM that asks for no domain.
 pub(super) fn condition(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
@@ -208,4 +214,73 @@ fn no(reason: &str, message: impl Into<String>) -> NewCondition {
 
 fn unknown(reason: &str, message: impl Into<String>) -> NewCondition {
     NewCondition::new(EXPOSED, ConditionStatus::Unknown, reason, message)
+}
+
+impl Draft<'_> {
+    /// What leads from the domain to the VM. The other means goes once this is
+    /// there; what leads from a domain that is not wanted any more, at once. Nothing
+    /// leads to a Service that is not the VM's own and as it should be (`is_led`): it
+    /// may be one of anything that an ingress controller reaches. While its own is on
+    /// its way out, to be made anew, what leads to it stays.
+    pub(super) fn exposure(&mut self, vm: &Vm<'_>, seen: &Observed, is_led: bool) {
+        let former = own(vm, seen.web_service.as_ref());
+        let may_lead = is_led || former.is_some_and(|it| is_applied(&service::web(vm), it));
+        let host = exposure::host(vm, &seen.platform);
+        let host = host.filter(|_| may_lead && has_domain(seen));
+        let desired = host
+            .as_deref()
+            .map(|host| exposure::exposure(vm, &seen.platform, host));
+        let (is_ingress, is_route) = match &desired {
+            Some(Exposure::Ingress(desired)) => {
+                if is_led {
+                    self.exposed(&**desired, seen.ingress.as_ref(), seen);
+                }
+                (true, false)
+            }
+            Some(Exposure::Route(desired)) => {
+                if is_led {
+                    self.exposed(&**desired, seen.route.as_ref(), seen);
+                }
+                (false, true)
+            }
+            None => (false, false),
+        };
+        let host = host.as_deref();
+        let is_there = desired.is_none() || is_made(vm, seen);
+        let mut old_ingress = seen.ingress.as_ref().filter(|_| !is_ingress);
+        let mut old_route = seen.route.as_ref().filter(|_| !is_route);
+        if !is_there {
+            old_ingress = old_ingress.filter(|it| host_of_ingress(it) != host);
+            old_route = old_route.filter(|it| host_of_route(it) != host);
+        }
+        self.withdraw(vm, old_ingress);
+        self.withdraw(vm, old_route);
+    }
+
+    /// Plans for what exposes the VM. An object of somebody else's that has its
+    /// name is told by the condition, and holds up nothing else.
+    fn exposed<K: Object>(&mut self, desired: &K, stored: Option<&K>, seen: &Observed)
+    where
+        AnyObject: From<K>,
+    {
+        if needed(desired, stored, "VM") == Needed::Apply && seen.exposure_refused.is_none() {
+            self.steps.push(Step::Change(Change::Expose(
+                guarded(desired, stored).into(),
+            )));
+        }
+    }
+
+    fn withdraw<K: Object>(&mut self, vm: &Vm<'_>, stored: Option<&K>)
+    where
+        AnyObject: From<K>,
+    {
+        let Some(stored) = stored else { return };
+        let like = vm.metadata(vm.name.to_owned());
+        if standing(stored.meta(), &like) == Standing::Ours {
+            self.steps.push(Step::Change(Change::Delete(
+                stored.clone().into(),
+                PropagationPolicy::Background,
+            )));
+        }
+    }
 }

@@ -5,13 +5,17 @@
 //! deletion:  Ingress, HTTPRoute, Services ► orders to move it ► VirtualMachine ► disk ► its claim ► Secrets ► claims ► finalizer
 //! ```
 
+mod access;
 pub(crate) mod blockers;
 mod delete;
+mod disk;
+mod draft;
 mod expiry;
 mod exposed;
 mod growth;
 mod hold;
 mod idle;
+mod image;
 mod login;
 mod lost;
 mod machine;
@@ -23,11 +27,14 @@ mod orders;
 mod plan;
 mod quota;
 mod remake;
+mod reserved;
 mod resize;
 mod restart;
+mod run;
 mod status;
 mod unreadable;
 mod volume;
+mod walls;
 
 use async_trait::async_trait;
 use kite_core::{

@@ -20,7 +20,7 @@ use kite_core::{
 use kite_render::{Vm, reservation};
 use kube::ResourceExt as _;
 
-use super::{expiry::later, machine::DiskState, observe::Observed, plan::Obstacle};
+use super::{draft::Obstacle, expiry::later, machine::DiskState, observe::Observed};
 use crate::{
     claims::ClaimState,
     objects::AnyObject,

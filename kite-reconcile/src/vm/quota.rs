@@ -33,7 +33,7 @@ mod judge;
 use std::borrow::Cow;
 
 use kite_core::{
-    crd::{Charge, KiteVirtualMachine, VmSize},
+    crd::{Charge, KiteVirtualMachine, VmPhase, VmSize, vm_condition::VIRTUAL_MACHINE_READY},
     names,
     quantity::Bytes,
 };
@@ -44,7 +44,7 @@ use self::{
     holding::{given_disk, held, in_use},
     judge::Judge,
 };
-use super::{lost, observe::Observed};
+use super::{draft::Obstacle, lost, observe::Observed};
 
 /// What a quota bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,9 @@ pub(super) enum Field {
 }
 
 use Field::{Cpu, Disk, Memory};
+
+/// Why nothing is made of a VM whose owner's other VMs may ask for the same.
+pub(super) const WAITING_FOR_QUOTA: &str = "WaitingForQuota";
 
 /// All of it: a VM that is new gets all that it asks for, or nothing.
 pub(super) const ALL: [Field; 3] = [Cpu, Memory, Disk];
@@ -258,6 +261,24 @@ pub(super) enum Lack<'a> {
     Refused(&'a str),
     /// That is not known yet.
     Unknown,
+}
+
+/// Why the VM does not fit beside its owner's others.
+pub(super) fn obstacle(share: &Share, needs: &[Field], seen: &Observed) -> Option<Obstacle> {
+    let obstacle = |phase, reason, why: &str| {
+        Obstacle::new(VIRTUAL_MACHINE_READY, phase, reason, why.to_owned())
+    };
+    Some(match share.lack(needs)? {
+        Lack::Refused(why) if seen.unreadable_siblings.is_empty() && !seen.is_owner_unread() => {
+            obstacle(VmPhase::Failed, "QuotaExceeded", why)
+        }
+        Lack::Refused(why) => obstacle(VmPhase::Failed, "QuotaUnknown", why),
+        Lack::Unknown => obstacle(
+            VmPhase::Pending,
+            WAITING_FOR_QUOTA,
+            "waiting until all VMs of the user are seen to have room beside each other",
+        ),
+    })
 }
 
 /// Whether the VM asks for more than it holds, so that its owner's others have to

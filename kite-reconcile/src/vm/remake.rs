@@ -6,10 +6,11 @@ use kite_core::cdi::DataVolume;
 use kite_render::Vm;
 
 use super::{
-    blockers, lost,
+    blockers,
+    disk::disk_size,
+    lost,
     machine::{self, DiskState},
     observe::Observed,
-    plan::disk_size,
 };
 use crate::plan::{Change, Step};
 

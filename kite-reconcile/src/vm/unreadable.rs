@@ -20,10 +20,11 @@ use kite_render::{Vm, machine};
 use super::{
     expiry::Expiry,
     hold::{Hold, power},
+    image::hardware,
     lost,
     machine::judge,
     observe::Observed,
-    plan::{hardware, until_next_deadline},
+    plan::until_next_deadline,
 };
 use crate::{
     plan::{Change, Plan, Step},

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kite_core::{cdi::DataVolume, kubevirt::VirtualMachineInstance, quantity::Bytes};
 use serde_json::Value;
 
-use super::plan::{claim_size, disk_size};
+use super::disk::{claim_size, disk_size};
 
 const MIB: u64 = 1 << 20;
 

@@ -26,8 +26,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "gives a VM that is there more than its owner may have",
         file: PLAN,
         edits: &[(
-            "machine::virtual_machine_for(&fitted, hardware(seen), power(vm, seen))",
-            "machine::virtual_machine_for(vm, hardware(seen), power(vm, seen))",
+            "steps.machine(&fitted, seen, &share, may_start);",
+            "steps.machine(vm, seen, &share, may_start);",
         )],
         first: (Scenarios, "quotas::"),
     },
@@ -131,7 +131,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "family-of-a-later-image",
         what: "makes a guest what a later image of the same name is",
-        file: PLAN,
+        file: "kite-reconcile/src/vm/image.rs",
         edits: &[("of_disk.or(match", "of_disk.filter(|_| false).or(match")],
         first: (Scenarios, "images::a_later"),
     },
@@ -155,7 +155,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "vm-without-walls",
         what: "makes a VM in a user's namespace without a user",
-        file: PLAN,
+        file: "kite-reconcile/src/vm/walls.rs",
         edits: &[(
             "let Some(owner) = &seen.owner else {",
             "let Some(owner) = &seen.owner else { return None };

@@ -6,7 +6,10 @@ use crate::suite::Suite::{Properties, Scenarios, Sweep};
 const HOLDING: &str = "kite-reconcile/src/vm/quota/holding.rs";
 const PLAN: &str = "kite-reconcile/src/vm/plan.rs";
 const DELETE: &str = "kite-reconcile/src/vm/delete.rs";
-const STATUS: &str = "kite-reconcile/src/vm/status.rs";
+const ACCESS: &str = "kite-reconcile/src/vm/access.rs";
+const DISK: &str = "kite-reconcile/src/vm/disk.rs";
+const EXPOSED: &str = "kite-reconcile/src/vm/exposed.rs";
+const IMAGE: &str = "kite-reconcile/src/vm/image.rs";
 const STANDING: &str = "kite-reconcile/src/standing.rs";
 const MATCHES: &str = "kite-reconcile/src/matches.rs";
 
@@ -26,8 +29,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "makes the VirtualMachine before its Secrets and its disk",
         file: PLAN,
         edits: &[(
-            "if may_start || seen.machine.is_some() {",
-            "if may_be_made {",
+            "let may_start = is_prepared && has_disk;",
+            "let may_start = may_be_made;",
         )],
         first: (Sweep, "vm_life::crashes"),
     },
@@ -36,7 +39,7 @@ pub(super) const ALL: &[Mutation] = &[
         what: "makes a VM though another has its login name",
         file: PLAN,
         edits: &[(
-            "let entitled = status::has_ssh_id(seen);",
+            "let entitled = has_ssh_id(seen);",
             "let entitled = true;",
         )],
         first: (Sweep, "one_name_for_two::crashes"),
@@ -44,14 +47,14 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "failed-disk-deleted",
         what: "deletes a disk that is in an unexpected state, to make it anew",
-        file: PLAN,
+        file: DISK,
         edits: &[(
             "let mut desired = disk::data_volume(vm, &seen.platform, images);",
             "let mut desired = disk::data_volume(vm, &seen.platform, images);
              if let Some(stored) = seen.disk.clone().filter(|disk| {
                  disk.status.as_ref().and_then(|status| status.phase.as_deref()) == Some(\"Failed\")
              }) {
-                 self.steps.push(Step::Change(Change::Delete(stored.into(), PropagationPolicy::Background)));
+                 self.steps.push(Step::Change(Change::Delete(stored.into(), kube::api::PropagationPolicy::Background)));
                  return false;
              }",
         )],
@@ -87,9 +90,9 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "clone-source-of-another-tenant",
         what: "clones the disk from another tenant's namespace",
-        file: PLAN,
+        file: DISK,
         edits: &[(
-            "ImageSeen::Found(image) => image::namespace(image, &seen.platform),",
+            "ImageSeen::Found(image) => images::namespace(image, &seen.platform),",
             "ImageSeen::Found(_) => \"kite-user-bob\",",
         )],
         first: (Sweep, "vm_life::crashes"),
@@ -97,14 +100,14 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "disk-spec-rewritten",
         what: "applies a changed size to the DataVolume, whose spec is immutable",
-        file: PLAN,
+        file: DISK,
         edits: &[("desired.spec = stored.spec.clone();", "let _ = stored;")],
         first: (Sweep, "vm_edits::crashes"),
     },
     Mutation {
         name: "exposure-of-others-deleted",
         what: "deletes an Ingress that has the VM's name without looking whose it is",
-        file: PLAN,
+        file: EXPOSED,
         edits: &[(
             "if standing(stored.meta(), &like) == Standing::Ours {",
             "if standing(stored.meta(), &like) != Standing::Leaving {",
@@ -124,14 +127,14 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "image-used-unready",
         what: "clones from an image that is not imported yet",
-        file: PLAN,
+        file: IMAGE,
         edits: &[("if !is_ready(image) {", "if false && !is_ready(image) {")],
         first: (Scenarios, "images::"),
     },
     Mutation {
         name: "access-without-name",
         what: "lets people in by a login name that another VM has",
-        file: STATUS,
+        file: ACCESS,
         edits: &[(
             "if !has_ssh_id(seen) {",
             "if seen.access_service.is_none() {",
@@ -154,17 +157,17 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "led-to-what-is-anothers",
         what: "leads a domain to a Service that is not the VM's",
-        file: PLAN,
+        file: EXPOSED,
         edits: &[(
-            "host.filter(|_| may_lead && status::has_domain(seen))",
-            "host.filter(|_| status::has_domain(seen))",
+            "host.filter(|_| may_lead && has_domain(seen))",
+            "host.filter(|_| has_domain(seen))",
         )],
         first: (Scenarios, "exposure::nothing_leads"),
     },
     Mutation {
         name: "closed-while-made-anew",
         what: "takes an Ingress away while the Service that it leads to is made anew",
-        file: PLAN,
+        file: EXPOSED,
         edits: &[(
             "is_led || former.is_some_and(|it| is_applied(&service::web(vm), it))",
             "is_led || former.is_some_and(|_| false)",

@@ -12,9 +12,9 @@ use super::ALL;
 use crate::{
     standing::{Standing, standing},
     vm::{
+        disk::{claim_size, disk_size},
         lost,
         observe::Observed,
-        plan::{claim_size, disk_size},
         volume::Overhead,
     },
 };

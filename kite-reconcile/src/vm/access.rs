@@ -1,0 +1,78 @@
+//! How people get into a VM: its keys, its user data, its Service, and where that is told.
+
+use kite_core::{
+    crd::{AccessStatus, VmPhase},
+    names,
+};
+use kite_render::{RenderError, Vm, cloud_init, exposure, keys};
+
+use super::{
+    draft::Draft,
+    exposed, image,
+    observe::Observed,
+    reserved::{has_domain, has_ssh_id},
+};
+use crate::{
+    Error,
+    plan::{Change, Step},
+};
+
+impl Draft<'_> {
+    /// Whether both Secrets are there or will be by the steps so far.
+    pub(super) fn keys_and_user_data(
+        &mut self,
+        vm: &Vm<'_>,
+        seen: &Observed,
+    ) -> Result<bool, Error> {
+        let Some(stored) = &seen.key_secret else {
+            // The user data needs the keys: it is planned when they are there.
+            let template = Box::new(keys::secret_metadata(vm));
+            self.steps.push(Step::Change(Change::CreateKeys(template)));
+            return Ok(false);
+        };
+        if !self.wanted(&keys::secret_metadata(vm), Some(stored)) {
+            return Ok(false);
+        }
+        let Some(os) = image::family(seen) else {
+            // Nobody knows any more what the guest is. What was rendered stays.
+            return Ok(seen.cloud_init.is_some());
+        };
+        let user_data =
+            keys::VmKeys::from_secret(stored).and_then(|keys| cloud_init::secret(vm, &keys, os));
+        match user_data {
+            Ok(secret) => Ok(self.wanted(&secret, seen.cloud_init.as_ref())),
+            Err(error @ (RenderError::KeySecret { .. } | RenderError::LoginName { .. })) => {
+                self.obstacle(VmPhase::Failed, "CloudInit", error.to_string());
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// How the VM is reached: nobody gets in by a login name that is not the VM's.
+pub(super) fn status(vm: &Vm<'_>, seen: &Observed) -> Option<AccessStatus> {
+    // Nobody is sent to what belongs to somebody else.
+    exposed::own(vm, seen.access_service.as_ref())?;
+    exposed::own(vm, seen.key_secret.as_ref())?;
+    if !has_ssh_id(seen) {
+        return None;
+    }
+    Some(AccessStatus {
+        service: names::access_service(vm.name),
+        key_secret: names::ssh_key_secret(vm.name),
+        ssh_command: ssh_command(&vm.object.spec.ssh_id, seen),
+        domain: exposure::host(vm, &seen.platform)
+            .filter(|_| has_domain(seen) && exposed::is_made(vm, seen)),
+    })
+}
+
+/// The command that logs in, if it is known where the gateway is.
+fn ssh_command(ssh_id: &str, seen: &Observed) -> Option<String> {
+    let platform = &seen.platform;
+    let host = platform.host_of_users(&seen.gateway_addresses)?;
+    Some(match platform.gateway.port_of_users(seen.gateway_port)? {
+        22 => format!("ssh {ssh_id}@{host}"),
+        port => format!("ssh -p {port} {ssh_id}@{host}"),
+    })
+}

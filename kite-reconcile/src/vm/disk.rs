@@ -1,0 +1,248 @@
+//! The root disk: made from the image, kept as it was made, and grown.
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kite_core::{
+    cdi::DataVolume,
+    conditions::{self, NewCondition},
+    crd::{DiskStatus, KiteVirtualMachineStatus, vm_condition::DISK_READY},
+    names,
+    quantity::Bytes,
+};
+use kite_render::{Vm, disk, image as images};
+
+use super::{
+    blockers,
+    draft::Draft,
+    growth::{Growth, growth},
+    image, lost,
+    machine::DiskState,
+    observe::{ImageSeen, Observed},
+    quota::{self, Field, Share},
+    remake,
+    volume::Overhead,
+};
+use crate::{
+    plan::{Change, Step},
+    standing::guarded,
+};
+
+/// Reason of `DiskReady` where CDI says what is in its way.
+const CLONE_BLOCKED: &str = "CloneBlocked";
+
+/// The size that a disk was made with.
+pub(super) fn disk_size(disk: &DataVolume) -> Option<Bytes> {
+    let resources = disk.spec.storage.as_ref()?.resources.as_ref()?;
+    resources.requests.as_ref()?.get("storage")?.0.parse().ok()
+}
+
+/// The size that a claim asks for.
+pub(super) fn claim_size(claim: &PersistentVolumeClaim) -> Option<Bytes> {
+    let resources = claim.spec.as_ref()?.resources.as_ref()?;
+    resources.requests.as_ref()?.get("storage")?.0.parse().ok()
+}
+
+pub(super) fn is_bound(claim: &PersistentVolumeClaim) -> bool {
+    claim
+        .status
+        .as_ref()
+        .is_some_and(|status| status.phase.as_deref() == Some("Bound"))
+}
+
+impl Draft<'_> {
+    /// Whether the disk is there or will be by the steps so far.
+    pub(super) fn disk(&mut self, vm: &Vm<'_>, seen: &Observed) -> bool {
+        let images = match &seen.image {
+            ImageSeen::Found(image) => images::namespace(image, &seen.platform),
+            ImageSeen::Unknown { .. } => seen.platform.image_namespace(),
+        };
+        let mut desired = disk::data_volume(vm, &seen.platform, images);
+        if let Some(step) = remake::step(vm, seen, &desired) {
+            self.steps.push(step);
+            return false;
+        }
+        if let Some(stored) = &seen.disk {
+            // Immutable once made.
+            desired.spec = stored.spec.clone();
+        }
+        if let Some(os) = image::family(seen) {
+            disk::remember_family(&mut desired, os);
+        }
+        self.wanted(&desired, seen.disk.as_ref())
+    }
+
+    /// Last of all, because storage may not be able to: see [`Change::Grow`].
+    pub(super) fn growth(&mut self, vm: &Vm<'_>, seen: &Observed) {
+        // Only once it is bound it may grow.
+        let claim = quota::own_claim(seen).filter(|claim| is_bound(claim));
+        let overhead = quota::overhead(vm, seen).unwrap_or_default();
+        let wanted = &vm.object.spec.disk;
+        let has = claim.and_then(claim_size);
+        let is_smaller = has.is_some_and(|has| !overhead.has_room(&has, wanted));
+        let size = overhead.claim_for(wanted);
+        if is_smaller && seen.growth_refused.is_none() {
+            let grown = guarded(&disk::grown_claim(vm, &size), claim);
+            self.steps.push(Step::Change(Change::Grow(Box::new(grown))));
+        }
+    }
+}
+
+/// Whether somebody has to do something for the disk to go on.
+pub(super) fn is_blocked(status: &KiteVirtualMachineStatus) -> bool {
+    let told = conditions::find(&status.conditions, DISK_READY);
+    told.is_some_and(|told| told.reason == CLONE_BLOCKED)
+}
+
+/// What is said of it.
+pub(super) fn condition(
+    vm: &Vm<'_>,
+    seen: &Observed,
+    state: DiskState,
+    share: &Share,
+) -> NewCondition {
+    let status = seen.own_disk(vm).and_then(|disk| disk.status.as_ref());
+    let phase = status.and_then(|s| s.phase.as_deref()).unwrap_or("Pending");
+    let progress = status
+        .and_then(|s| s.progress.as_deref())
+        .filter(|progress| *progress != "N/A")
+        .map(|progress| format!(", {progress}"))
+        .unwrap_or_default();
+    let image = &vm.object.spec.image;
+    if let Some(lost) = lost::condition(vm, seen, share.has_disk.as_ref()) {
+        return lost;
+    }
+    if let Some(why) = &seen.growth_refused {
+        let size = wanted_disk(vm, share);
+        return NewCondition::new(
+            DISK_READY,
+            false,
+            "GrowthRefused",
+            format!(
+                "the disk cannot grow to {size}: {why}; it keeps its size, and an administrator \
+                 must look at its StorageClass and quota"
+            ),
+        );
+    }
+    let refused = share.refusal(&[Field::Disk]);
+    if let Some(why) = refused.filter(|_| share.has_disk.is_some()) {
+        return NewCondition::new(DISK_READY, false, "QuotaExceeded", why);
+    }
+    let of_claim = || seen.claim.as_ref().and_then(blockers::of_claim);
+    let blocked = seen.own_disk(vm).and_then(blockers::of_disk);
+    match (state, blocked.or_else(of_claim)) {
+        (DiskState::Filling | DiskState::WaitingForStart, Some(words)) => NewCondition::new(
+            DISK_READY,
+            false,
+            CLONE_BLOCKED,
+            format!(
+                "the disk cannot be made from {image} as it stands, which CDI tries again and \
+                 again ({words}): {}",
+                remake::remedy(vm, seen)
+            ),
+        ),
+        (DiskState::Missing | DiskState::Lost, _) => {
+            NewCondition::new(DISK_READY, false, "NotMade", "the disk is not made yet")
+        }
+        (DiskState::Filling, None) => NewCondition::new(
+            DISK_READY,
+            false,
+            "Cloning",
+            format!("the disk is being cloned from {image} ({phase}{progress})"),
+        ),
+        (DiskState::WaitingForStart, None) => NewCondition::new(
+            DISK_READY,
+            false,
+            "WaitingForStart",
+            "the disk is filled when the VM is first started",
+        ),
+        (DiskState::Filled, _) => filled(vm, seen, share),
+        (DiskState::Failed, words) => {
+            let reason = words
+                .or_else(|| status?.conditions.iter().rev().find_map(blockers::words_of))
+                .unwrap_or_else(|| "CDI gives no reason".to_owned());
+            NewCondition::new(
+                DISK_READY,
+                false,
+                "CloneFailed",
+                format!("the disk could not be cloned from {image}: {reason}"),
+            )
+        }
+    }
+}
+
+/// Of a disk that is filled and may be growing. The guest is given the new size
+/// while it runs; its partitions grow at its next boot.
+fn filled(vm: &Vm<'_>, seen: &Observed, share: &Share) -> NewCondition {
+    let size = wanted_disk(vm, share);
+    let overhead = quota::overhead(vm, seen).unwrap_or_default();
+    // What was asked for may do, and be less than what would be asked for now.
+    let asked = seen.claim.as_ref().and_then(claim_size);
+    let asked = asked.filter(|asked| overhead.has_room(asked, size));
+    let of_claim = asked.unwrap_or_else(|| overhead.claim_for(size));
+    let storage = seen.claim.as_ref().and_then(blockers::of_claim);
+    let growth = seen.claim.as_ref().map(|claim| growth(claim, &of_claim));
+    match (growth, storage) {
+        (None | Some(Growth::Done), Some(words)) => NewCondition::new(
+            DISK_READY,
+            true,
+            "DiskWithFault",
+            format!(
+                "the disk can be used, and storage says: {words}; an administrator must look at \
+                 its PersistentVolumeClaim {}",
+                names::disk(vm.name)
+            ),
+        ),
+        (None | Some(Growth::Done), None) => {
+            // Somebody took back what it was just growing by.
+            let too_large = share.has_disk.as_ref();
+            let too_large = too_large.filter(|has| **has > vm.object.spec.disk);
+            let message = match too_large {
+                Some(has) => format!(
+                    "the disk is ready, with {has}, which is more than spec.disk says: disks \
+                     do not become smaller"
+                ),
+                None => "the disk is ready".to_owned(),
+            };
+            NewCondition::new(DISK_READY, true, "Filled", message)
+        }
+        (Some(Growth::Going(what)), storage) => {
+            let storage = storage.map(|words| format!("; storage says: {words}"));
+            let storage = storage.unwrap_or_default();
+            let message = format!("the disk can be used, and grows to {size}: {what}{storage}");
+            NewCondition::new(DISK_READY, true, "Growing", message)
+        }
+        (Some(Growth::Failed(why)), _) => NewCondition::new(
+            DISK_READY,
+            false,
+            "GrowthFailed",
+            format!(
+                "the disk does not grow to {size}: {why}; it can be used with the size it has, \
+                 and an administrator must look at its PersistentVolumeClaim {}",
+                names::disk(vm.name)
+            ),
+        ),
+    }
+}
+
+/// The size that the disk is to have now.
+fn wanted_disk<'a>(vm: &Vm<'a>, share: &'a Share) -> &'a Bytes {
+    share.size.disk.as_ref().unwrap_or(&vm.object.spec.disk)
+}
+
+pub(super) fn status(vm: &Vm<'_>, seen: &Observed, share: &Share) -> Option<DiskStatus> {
+    let told = vm.object.status.as_ref().and_then(|it| it.disk.clone());
+    let Some(disk) = seen.own_disk(vm) else {
+        // What is lost is told of until there is another.
+        return told.filter(|_| lost::loss(vm, seen).is_some());
+    };
+    let status = disk.status.as_ref();
+    let overhead = quota::overhead(vm, seen).map(Overhead::text);
+    let of_this = told.filter(|told| told.uid.is_none() || told.uid == disk.metadata.uid);
+    Some(DiskStatus {
+        name: names::disk(vm.name),
+        uid: lost::uid(vm, seen).map(str::to_owned),
+        filesystem_overhead: overhead.or_else(|| of_this?.filesystem_overhead),
+        size: share.has_disk.clone(),
+        phase: status.and_then(|status| status.phase.clone()),
+        progress: status.and_then(|status| status.progress.clone()),
+    })
+}

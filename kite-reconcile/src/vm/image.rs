@@ -1,0 +1,126 @@
+//! The image that a disk is made from.
+
+use kite_core::{
+    conditions::{ConditionStatus, NewCondition},
+    crd::{ImagePhase, KiteImage, OsFamily, VmPhase, vm_condition::IMAGE_READY},
+};
+use kite_render::{Vm, disk, machine};
+
+use super::{
+    draft::{self, Obstacle},
+    lost,
+    observe::{ImageSeen, Observed},
+    reserved::has_ssh_id,
+};
+use crate::image::stands_still;
+
+/// Why no disk can be made from the image.
+pub(super) fn obstacle(vm: &Vm<'_>, image: &ImageSeen) -> Option<Obstacle> {
+    let name = &vm.object.spec.image;
+    let image = match image {
+        ImageSeen::Found(image) => image,
+        ImageSeen::Unknown { available } => {
+            let remedy = if available.is_empty() {
+                "the catalogue is empty: an administrator must create a KiteImage".to_owned()
+            } else {
+                format!("create another VM with one of: {}", available.join(", "))
+            };
+            return Some(Obstacle::new(
+                IMAGE_READY,
+                VmPhase::Failed,
+                "UnknownImage",
+                format!("spec.image: there is no image {name:?}; {remedy}"),
+            ));
+        }
+    };
+    if !is_ready(image) {
+        if let Some(why) = stands_still(image) {
+            return Some(Obstacle::new(
+                IMAGE_READY,
+                VmPhase::Pending,
+                "ImageFailed",
+                format!(
+                    "image {name} is not ready, and waiting does not help ({why}): an \
+                     administrator must look at it; the VM goes on when it is ready"
+                ),
+            ));
+        }
+        let progress = image.status.as_ref().and_then(|s| s.progress.clone());
+        return Some(Obstacle::new(
+            IMAGE_READY,
+            VmPhase::Pending,
+            "ImageNotReady",
+            format!(
+                "waiting for image {name} to be imported{}",
+                progress.map(|p| format!(" ({p})")).unwrap_or_default()
+            ),
+        ));
+    }
+    let (disk, least) = (&vm.object.spec.disk, image.least_disk());
+    (disk < least).then(|| {
+        Obstacle::new(
+            IMAGE_READY,
+            VmPhase::Failed,
+            "DiskTooSmall",
+            format!(
+                "spec.disk {disk} is smaller than the {least} that image {name} needs: \
+                 set spec.disk to at least {least}"
+            ),
+        )
+    })
+}
+
+fn is_ready(image: &KiteImage) -> bool {
+    image.metadata.deletion_timestamp.is_none()
+        && image
+            .status
+            .as_ref()
+            .is_some_and(|status| status.phase == Some(ImagePhase::Ready))
+}
+
+/// The family of the guest: as the disk remembers it, for a later image of the
+/// same name may be of another; else as the image says.
+pub(super) fn family(seen: &Observed) -> Option<OsFamily> {
+    let of_disk = seen.disk.as_ref().and_then(disk::family_of);
+    of_disk.or(match &seen.image {
+        ImageSeen::Found(image) => Some(image.spec.os_family),
+        ImageSeen::Unknown { .. } => None,
+    })
+}
+
+/// The family that the VM's hardware is for; when nothing else says so, as it
+/// is.
+pub(super) fn hardware(seen: &Observed) -> OsFamily {
+    let of_machine = || seen.machine.as_ref().map(machine::family_of);
+    family(seen).or_else(of_machine).unwrap_or_default()
+}
+
+/// What is said of it.
+pub(super) fn condition(vm: &Vm<'_>, seen: &Observed, obstacles: &[Obstacle]) -> NewCondition {
+    if let Some(condition) = draft::condition_of(obstacles, IMAGE_READY) {
+        return condition;
+    }
+    let image = &vm.object.spec.image;
+    if seen.own_disk(vm).is_some() || lost::loss(vm, seen).is_some() {
+        return NewCondition::new(
+            IMAGE_READY,
+            true,
+            "Cloned",
+            format!("the disk is made from {image}"),
+        );
+    }
+    match (&seen.image, has_ssh_id(seen)) {
+        (ImageSeen::Found(_), true) => NewCondition::new(
+            IMAGE_READY,
+            true,
+            "Ready",
+            format!("image {image} is ready"),
+        ),
+        (ImageSeen::Unknown { .. }, _) | (_, false) => NewCondition::new(
+            IMAGE_READY,
+            ConditionStatus::Unknown,
+            "Waiting",
+            "the image is looked at once the VM has its login name",
+        ),
+    }
+}
