@@ -7,10 +7,13 @@
 //! defaults hold for everybody else.
 
 mod clients;
+mod gateway;
 mod host_keys;
+mod part;
 mod plan;
 mod references;
 mod unread;
+mod web;
 
 use std::{collections::BTreeSet, ops::Deref};
 

@@ -2,7 +2,9 @@
 //! use, and, when the user goes, VMs first and walls last.
 
 mod closed;
+mod delete;
 mod plan;
+mod reserved;
 
 use std::collections::BTreeSet;
 

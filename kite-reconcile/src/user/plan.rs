@@ -4,19 +4,17 @@ use std::time::Duration;
 
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kite_core::{
-    cluster::{Object, ObjectKey},
+    cluster::Object,
     conditions::NewCondition,
-    crd::{Claim, KiteUser, KiteUserStatus, KiteVirtualMachine, Usage, UserPhase},
+    crd::{KiteUser, KiteUserStatus, KiteVirtualMachine, Usage, UserPhase},
     labels::{USER_FINALIZER, WALLS_FINALIZER},
-    names,
 };
 use kite_render::{User, grant, namespace, quota, walls};
-use kube::{ResourceExt as _, api::PropagationPolicy};
+use kube::ResourceExt as _;
 
-use super::{Observed, closed::Closed};
+use super::{Observed, closed::Closed, delete, reserved};
 use crate::{
     Error,
-    claims::{ClaimState, holder_text},
     context::Settings,
     matches::is_applied,
     objects::AnyObject,
@@ -28,12 +26,12 @@ use crate::{
 
 /// When to look at a user again that waits for nothing.
 const RESYNC: Duration = Duration::from_secs(600);
-/// When to look again at what is on its way out.
+/// When to look again at what is on its way.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
 
 /// Types of the conditions of a user.
-const READY: &str = "Ready";
-const RESERVED: &str = "Reserved";
+pub(super) const READY: &str = "Ready";
+pub(super) const RESERVED: &str = "Reserved";
 const NAMESPACE_READY: &str = "NamespaceReady";
 
 /// What to do about the user `object`, given what was observed.
@@ -44,7 +42,7 @@ pub fn plan(
 ) -> Result<Plan<KiteUserStatus>, Error> {
     let user = User::of(object)?;
     if object.metadata.deletion_timestamp.is_some() {
-        return Ok(plan_deletion(&user, seen, settings));
+        return Ok(delete::plan(&user, seen, settings));
     }
     if let Some(why) = &object.spec.unreadable {
         let told = vec![unreadable(READY, "the account", why)];
@@ -63,7 +61,7 @@ pub fn plan(
         return Ok(plan_kept(&user, seen, settings, phase, told));
     }
     let (steps, namespace) = steps(&user, seen, settings);
-    let reserved = reserved(&user, seen);
+    let reserved = reserved::condition(&user, seen);
     let suspended = object.spec.suspended;
     let phase = match (&reserved, &namespace.status) {
         (reserved, _) if reserved.status.as_str() != "True" => UserPhase::Failed,
@@ -214,7 +212,12 @@ fn is_held(policy: &NetworkPolicy) -> bool {
 /// The walls, for as long as the namespace stands: made where there are none. What was
 /// deleted of them is held, and kept as it should be, until there is no machine any
 /// more; then it is let go, and made anew if the user stays.
-fn want_walls(steps: &mut Vec<Step>, user: &User<'_>, seen: &Observed, settings: &Settings) {
+pub(super) fn want_walls(
+    steps: &mut Vec<Step>,
+    user: &User<'_>,
+    seen: &Observed,
+    settings: &Settings,
+) {
     let is_ending = seen.namespace.as_ref().is_some_and(is_leaving);
     let may_fall = !seen.has_machines && (is_ending || !is_leaving(user.object));
     let closed = Closed::of(seen, &settings.walls);
@@ -247,7 +250,12 @@ fn want_walls(steps: &mut Vec<Step>, user: &User<'_>, seen: &Observed, settings:
 }
 
 /// What Kite's processes may do in the namespace, the controller itself among them.
-fn want_grants(steps: &mut Vec<Step>, user: &User<'_>, seen: &Observed, settings: &Settings) {
+pub(super) fn want_grants(
+    steps: &mut Vec<Step>,
+    user: &User<'_>,
+    seen: &Observed,
+    settings: &Settings,
+) {
     for grant in &settings.grants {
         let binding = grant::binding(user, grant);
         want(steps, &binding, seen.grant(&grant.role));
@@ -256,7 +264,7 @@ fn want_grants(steps: &mut Vec<Step>, user: &User<'_>, seen: &Observed, settings
 
 /// Walls, quotas and grants are put right whoever's they seem: a policy of ours that
 /// somebody has taken the labels off must not open the wall.
-fn want<K: Object>(steps: &mut Vec<Step>, desired: &K, stored: Option<&K>)
+pub(super) fn want<K: Object>(steps: &mut Vec<Step>, desired: &K, stored: Option<&K>)
 where
     AnyObject: From<K>,
 {
@@ -265,47 +273,7 @@ where
     }
 }
 
-fn reserved(user: &User<'_>, seen: &Observed) -> NewCondition {
-    let spec = &user.object.spec;
-    for wanted in &seen.claims.wanted {
-        let (field, value) = match wanted.wanted.spec.claim {
-            Claim::Email => ("spec.email", spec.email.as_deref().unwrap_or_default()),
-            Claim::Identity => {
-                let claimed = wanted.wanted.name_any();
-                let mut identities = spec.identities.iter();
-                let identity = identities.find(|it| names::identity_reservation(it) == claimed);
-                let subject = identity.map(|identity| identity.subject.as_str());
-                ("spec.identities", subject.unwrap_or_default())
-            }
-            Claim::Username | Claim::SshId | Claim::Domain | Claim::Offer => {
-                ("spec.username", spec.username.as_str())
-            }
-        };
-        let (reason, message) = match &wanted.state {
-            ClaimState::Mine(_) => continue,
-            // Names of users are neither kept nor reserved.
-            ClaimState::Free | ClaimState::Kept(_) | ClaimState::Reserved(_) => {
-                ("Reserving", format!("{field} {value:?} is being reserved"))
-            }
-            ClaimState::Held { reservation, .. } => (
-                "Taken",
-                format!(
-                    "{field} {value:?} is taken by {}: choose another",
-                    holder_text(&reservation.spec.holder)
-                ),
-            ),
-        };
-        return NewCondition::new(RESERVED, false, reason, message);
-    }
-    NewCondition::new(
-        RESERVED,
-        true,
-        "Reserved",
-        "username, email and identities belong to the user",
-    )
-}
-
-fn usage(vms: &[KiteVirtualMachine]) -> Usage {
+pub(super) fn usage(vms: &[KiteVirtualMachine]) -> Usage {
     vms.iter().fold(Usage::default(), |usage, vm| {
         let add =
             |sum: i64, bytes: u64| sum.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
@@ -319,95 +287,4 @@ fn usage(vms: &[KiteVirtualMachine]) -> Usage {
             disk: add(usage.disk, charge.disk),
         }
     })
-}
-
-/// VMs first, each by its own reconciler, while the walls stand; then the
-/// namespace; then the names are free.
-fn plan_deletion(user: &User<'_>, seen: &Observed, settings: &Settings) -> Plan<KiteUserStatus> {
-    let (steps, waiting_for) = next_of_deletion(user, seen, settings);
-    let old = user.object.status.clone().unwrap_or_default();
-    // It goes like the others, unless somebody holds it, who should know.
-    let unread = seen.vms.iter().find_map(|vm| Some((vm, vm.unreadable()?)));
-    let (reason, besides) = match unread {
-        None => ("Deleting", String::new()),
-        Some((vm, why)) => (
-            "Unreadable",
-            format!(
-                "; {} cannot be read: {why}; mend the field that is named",
-                ObjectKey::of(vm)
-            ),
-        ),
-    };
-    Plan {
-        steps,
-        status: KiteUserStatus {
-            phase: Some(UserPhase::Deleting),
-            usage: Some(usage(&seen.vms)),
-            conditions: Vec::new(),
-            ..old
-        },
-        conditions: vec![NewCondition::new(
-            READY,
-            false,
-            reason,
-            format!("waiting for {waiting_for}{besides}"),
-        )],
-        again: LOOK_AGAIN,
-    }
-}
-
-fn next_of_deletion(
-    user: &User<'_>,
-    seen: &Observed,
-    settings: &Settings,
-) -> (Vec<Step>, &'static str) {
-    if !user.object.finalizers().iter().any(|f| f == USER_FINALIZER) {
-        return (Vec::new(), "the finalizers of others to go");
-    }
-    let background = PropagationPolicy::Background;
-    let wanted = namespace::namespace(user, settings.pod_security);
-    let ours = seen
-        .namespace
-        .as_ref()
-        .map(|stored| standing(&stored.metadata, &wanted.metadata));
-    // Only what lies in the user's own namespace is the user's.
-    if matches!(ours, Some(Standing::Ours | Standing::Leaving)) {
-        let mut steps = Vec::new();
-        if ours == Some(Standing::Ours) {
-            // No VM comes any more.
-            let given = quota::Given::to(&seen.vms);
-            let closed = quota::closed(user, &given, &seen.overhead(settings));
-            want(&mut steps, &closed, seen.quota.as_ref());
-        }
-        want_walls(&mut steps, user, seen, settings);
-        if ours == Some(Standing::Ours) {
-            // Nor do VMs go without the rights to take away what is theirs.
-            want_grants(&mut steps, user, seen, settings);
-        }
-        if !steps.is_empty() {
-            return (steps, "the walls of the namespace to be in order");
-        }
-        if !seen.vms.is_empty() {
-            let steps = seen
-                .vms
-                .iter()
-                .filter(|vm| vm.metadata.deletion_timestamp.is_none())
-                .map(|vm| Step::Change(Change::Delete(vm.clone().into(), background.clone())))
-                .collect();
-            return (steps, "the user's VMs to go");
-        }
-        let steps = match (&seen.namespace, ours) {
-            (Some(stored), Some(Standing::Ours)) => {
-                vec![Step::Change(Change::Delete(
-                    stored.clone().into(),
-                    background,
-                ))]
-            }
-            _ => Vec::new(),
-        };
-        return (steps, "the user's namespace to go");
-    }
-    let mut steps = seen.claims.release();
-    steps.push(Step::RemoveFinalizer(USER_FINALIZER));
-    (steps, "nothing")
 }

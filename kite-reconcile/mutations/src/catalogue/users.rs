@@ -22,7 +22,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "walls-before-vms",
         what: "deletes a user's namespace, and the walls in it, before the VMs",
-        file: USER,
+        file: "kite-reconcile/src/user/delete.rs",
         edits: &[(
             "if !seen.vms.is_empty() {",
             "if false && !seen.vms.is_empty() {",
@@ -69,7 +69,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "namespace-of-others-deleted",
         what: "deletes a namespace that has a user's name and is somebody else's",
-        file: USER,
+        file: "kite-reconcile/src/user/delete.rs",
         edits: &[
             (
                 "matches!(ours, Some(Standing::Ours | Standing::Leaving))",
@@ -85,7 +85,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "user-claims-kept",
         what: "keeps the username and the email of a user who goes",
-        file: USER,
+        file: "kite-reconcile/src/user/delete.rs",
         edits: &[(
             "let mut steps = seen.claims.release();",
             "let mut steps = Vec::new();",
@@ -110,9 +110,9 @@ pub(super) const ALL: &[Mutation] = &[
         file: USER,
         edits: &[(
             "if object.metadata.deletion_timestamp.is_some() {
-                return Ok(plan_deletion(&user, seen, settings));",
+                return Ok(delete::plan(&user, seen, settings));",
             "if object.metadata.deletion_timestamp.is_some() || object.spec.suspended {
-                return Ok(plan_deletion(&user, seen, settings));",
+                return Ok(delete::plan(&user, seen, settings));",
         )],
         first: (Sweep, "suspension::crashes"),
     },

@@ -34,7 +34,7 @@ const MAX_ROUNDS: usize = 12;
 /// # Errors
 ///
 /// What observing, planning or a change came to; that a plan never came to its end
-/// ([`PlanError::endless`]).
+/// ([`PlanError::endless`](super::PlanError::endless)).
 pub async fn reconcile<R: Planner, C: Cluster>(
     planner: &R,
     object: &R::Object,

@@ -1,0 +1,48 @@
+//! The names of a user of which there can be one.
+
+use kite_core::{conditions::NewCondition, crd::Claim, names};
+use kite_render::User;
+use kube::ResourceExt as _;
+
+use super::{Observed, plan::RESERVED};
+use crate::claims::{ClaimState, holder_text};
+
+pub(super) fn condition(user: &User<'_>, seen: &Observed) -> NewCondition {
+    let spec = &user.object.spec;
+    for wanted in &seen.claims.wanted {
+        let (field, value) = match wanted.wanted.spec.claim {
+            Claim::Email => ("spec.email", spec.email.as_deref().unwrap_or_default()),
+            Claim::Identity => {
+                let claimed = wanted.wanted.name_any();
+                let mut identities = spec.identities.iter();
+                let identity = identities.find(|it| names::identity_reservation(it) == claimed);
+                let subject = identity.map(|identity| identity.subject.as_str());
+                ("spec.identities", subject.unwrap_or_default())
+            }
+            Claim::Username | Claim::SshId | Claim::Domain | Claim::Offer => {
+                ("spec.username", spec.username.as_str())
+            }
+        };
+        let (reason, message) = match &wanted.state {
+            ClaimState::Mine(_) => continue,
+            // Names of users are neither kept nor reserved.
+            ClaimState::Free | ClaimState::Kept(_) | ClaimState::Reserved(_) => {
+                ("Reserving", format!("{field} {value:?} is being reserved"))
+            }
+            ClaimState::Held { reservation, .. } => (
+                "Taken",
+                format!(
+                    "{field} {value:?} is taken by {}: choose another",
+                    holder_text(&reservation.spec.holder)
+                ),
+            ),
+        };
+        return NewCondition::new(RESERVED, false, reason, message);
+    }
+    NewCondition::new(
+        RESERVED,
+        true,
+        "Reserved",
+        "username, email and identities belong to the user",
+    )
+}
