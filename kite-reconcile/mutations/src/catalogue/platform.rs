@@ -3,8 +3,6 @@
 use super::Mutation;
 use crate::suite::Suite::{Properties, Sweep};
 
-const PLAN: &str = "kite-reconcile/src/platform/plan.rs";
-
 pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "platform-left-exposed",
