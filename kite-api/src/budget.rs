@@ -8,7 +8,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 
-pub(crate) use self::owners::{OwnersBudget, OwnersShare};
+pub(crate) use self::owners::{AnyShare, OwnersBudget, OwnersShare};
 use crate::problem::{Problem, ProblemKind};
 
 /// How long whoever was refused waits.
@@ -24,24 +24,18 @@ pub(crate) enum Party {
     SignedIn,
 }
 
-/// Marks a request of somebody who is signed in, for what reads its body.
+/// Marks the answer to a request of somebody who is signed in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IsSignedIn;
+
+/// Marks a request with the account whose it is, for what reads its body.
+#[derive(Clone, Debug)]
+pub(crate) struct OfAccount(pub(crate) Arc<str>);
 
 /// Whether the extensions of an answer say that its request came with a session or a token
 /// that was found good. For servers that keep places for those.
 pub fn is_signed_in(answer: &http::Extensions) -> bool {
     answer.get::<IsSignedIn>().is_some()
-}
-
-impl Party {
-    /// Whose a request is, as far as its extensions tell.
-    pub(crate) fn of(extensions: &http::Extensions) -> Self {
-        match extensions.get::<IsSignedIn>() {
-            Some(IsSignedIn) => Self::SignedIn,
-            None => Self::Stranger,
-        }
-    }
 }
 
 /// Bytes that are left.

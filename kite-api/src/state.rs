@@ -31,7 +31,7 @@ use crate::{
         Lookups, NotedUses, Orphans, Passwords, Replicas, SWEEP_INTERVAL, SeenFactors, Source,
         Throttle, oidc::Providers, sweep,
     },
-    budget::{Budget, OwnersBudget},
+    budget::OwnersBudget,
     caches::Caches,
     capacity,
     connections::Recordings,
@@ -79,7 +79,7 @@ pub(crate) struct Inner {
     lookups: Lookups,
     cluster_ranges: ClusterRanges,
     trials: Semaphore,
-    bodies: Budget,
+    bodies: OwnersBudget,
     streams: OwnersBudget,
     answers: OwnersBudget,
     noted_uses: NotedUses,
@@ -244,7 +244,7 @@ impl ApiState {
     }
 
     /// The memory for bodies of requests.
-    pub(crate) fn bodies(&self) -> &Budget {
+    pub(crate) fn bodies(&self) -> &OwnersBudget {
         &self.inner.bodies
     }
 

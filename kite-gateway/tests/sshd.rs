@@ -6,7 +6,7 @@ mod common;
 use std::io::{Read, Write};
 use std::process::Stdio;
 
-use common::{Bed, Sshd, appears, pattern, reach, run, text, until};
+use common::{Bed, PATIENCE, Sshd, appears, pattern, reach, run, text, until};
 use kite_gateway::Config;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -303,6 +303,55 @@ async fn remote_forwards_bring_connections_to_the_user() {
         std::net::TcpStream::connect(("127.0.0.1", port)).err()
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn remote_forwards_are_paid_for_as_channels_are() {
+    // An owner's part pays for three.
+    let bed = Bed::with(Config {
+        buffers: Some(4 * 1024 * 1024),
+        ..Config::default()
+    })
+    .await;
+    let Some(sshd) = Sshd::start(&bed, "").await else {
+        return;
+    };
+    sshd.behind(&bed, "web");
+    let forwarding = async |often: usize| {
+        let mut client = bed.with_key("ssh");
+        client.args(["-N", "-o", "ExitOnForwardFailure=yes"]);
+        for port in 1..=often {
+            client.args(["-R", &format!("0:127.0.0.1:{port}")]);
+        }
+        client.args(["-l", "web", "127.0.0.1"]);
+        client.stderr(Stdio::piped());
+        let mut client = client.spawn().unwrap();
+        let stderr = client.stderr.take().unwrap();
+        let told = tokio::task::spawn_blocking(move || {
+            let lines = std::io::BufRead::lines(std::io::BufReader::new(stderr));
+            let told = lines.map_while(Result::ok);
+            let told = told.filter(|line| line.contains("remote"));
+            told.take(often).collect::<Vec<_>>()
+        });
+        let told = tokio::time::timeout(PATIENCE, told).await.unwrap().unwrap();
+        client.kill().unwrap();
+        client.wait().unwrap();
+        bed.emptied().await;
+        told
+    };
+    let told = forwarding(3).await;
+    assert!(
+        told.iter().all(|it| it.contains("Allocated port")),
+        "{told:?}"
+    );
+    let told = forwarding(4).await;
+    assert!(told.iter().any(|it| it.contains("failed")), "{told:?}");
+    // All of it is given back.
+    let told = forwarding(3).await;
+    assert!(
+        told.iter().all(|it| it.contains("Allocated port")),
+        "{told:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

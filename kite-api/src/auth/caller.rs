@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     audit::note,
-    budget::IsSignedIn,
+    budget::OfAccount,
     openapi::signed_in,
     problem::{Problem, ProblemKind},
     proof::Deed,
@@ -58,7 +58,7 @@ impl FromRequestParts<ApiState> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
         let caller = Self::recognise(parts, state).await?;
-        parts.extensions.insert(IsSignedIn);
+        parts.extensions.insert(OfAccount(caller.name().into()));
         note(|notes| notes.caller(&caller));
         Ok(caller)
     }

@@ -35,6 +35,23 @@ impl OwnersBudget {
         }
     }
 
+    /// For everybody: half of it for strangers, too, and the other half, and what they leave,
+    /// for who is signed in.
+    pub(crate) fn beside_strangers(bytes: usize, least: usize, refusal: &'static str) -> Self {
+        Self {
+            all: Budget::shared(bytes),
+            ..Self::new(bytes, least, refusal)
+        }
+    }
+
+    /// A share in which nothing is yet, for the account `owner` or for a stranger.
+    pub(crate) fn share(&self, owner: Option<&str>) -> Result<AnyShare, Problem> {
+        Ok(match owner {
+            Some(owner) => AnyShare::OfAccount(self.take(owner, 0)?),
+            None => AnyShare::OfStranger(self.all.share(Party::Stranger)),
+        })
+    }
+
     /// A share of `bytes` for the account `owner`. Who holds nothing gets what there is,
     /// however large: else the one thing that somebody needs might never fit.
     pub(crate) fn take(&self, owner: &str, bytes: usize) -> Result<OwnersShare, Problem> {
@@ -60,6 +77,33 @@ impl OwnersBudget {
     }
 }
 
+/// What an account or a stranger holds of an [`OwnersBudget`]; dropping it gives it back.
+#[derive(Debug)]
+pub(crate) enum AnyShare {
+    /// Of all strangers' part.
+    OfStranger(Share),
+    /// Of the account's.
+    OfAccount(OwnersShare),
+}
+
+impl AnyShare {
+    /// Takes `bytes` more, or none of them.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
+        match self {
+            Self::OfStranger(share) => share.grow(bytes),
+            Self::OfAccount(share) => share.resize(share.bytes + bytes),
+        }
+    }
+
+    /// Gives back what is beyond `bytes`.
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+        match self {
+            Self::OfStranger(share) => share.shrink_to(bytes),
+            Self::OfAccount(share) => share.shrink_to(bytes),
+        }
+    }
+}
+
 /// What an account holds of an [`OwnersBudget`]; dropping it gives it back.
 pub(crate) struct OwnersShare {
     share: Share,
@@ -71,18 +115,29 @@ pub(crate) struct OwnersShare {
 impl OwnersShare {
     /// Holds `bytes` from now on. Where that is more and too much, it stays as it was.
     pub(crate) fn resize(&mut self, bytes: usize) -> Result<(), Problem> {
+        if bytes <= self.bytes {
+            self.shrink_to(bytes);
+            return Ok(());
+        }
         let mut held = self.budget.held.lock();
         let has = held.get(&self.owner).copied().unwrap_or_default();
         let others = has.saturating_sub(self.bytes);
-        if bytes > self.bytes {
-            self.budget.require(others, bytes)?;
-            self.share.grow(bytes - self.bytes)?;
-        } else {
-            self.share.shrink_to(bytes);
-        }
+        self.budget.require(others, bytes)?;
+        self.share.grow(bytes - self.bytes)?;
         self.bytes = bytes;
         held.insert(self.owner.clone(), others + bytes);
         Ok(())
+    }
+
+    /// Gives back what is beyond `bytes`.
+    fn shrink_to(&mut self, bytes: usize) {
+        let beyond = self.bytes.saturating_sub(bytes);
+        self.share.shrink_to(bytes);
+        self.bytes -= beyond;
+        let mut held = self.budget.held.lock();
+        if let Some(has) = held.get_mut(&self.owner) {
+            *has = has.saturating_sub(beyond);
+        }
     }
 }
 

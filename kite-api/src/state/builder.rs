@@ -17,7 +17,7 @@ use crate::{
         Limits, Lookups, NotedUses, Orphans, Passwords, Replicas, SeenFactors, Throttle,
         oidc::{Providers, Reach},
     },
-    budget::{Budget, OwnersBudget},
+    budget::OwnersBudget,
     caches::Caches,
     capacity,
     connections::{self, Recordings},
@@ -312,7 +312,12 @@ impl ApiStateBuilder {
             lookups: Lookups::default(),
             cluster_ranges: ClusterRanges::default(),
             trials: Semaphore::new(TRIALS),
-            bodies: Budget::shared(self.body_memory),
+            bodies: OwnersBudget::beside_strangers(
+                self.body_memory,
+                crate::BODY_LIMIT,
+                "the account holds as much of this server's memory as one may, for requests that \
+                 are not complete: end some and try again",
+            ),
             streams: OwnersBudget::new(
                 self.stream_memory,
                 LEAST_STREAMS,

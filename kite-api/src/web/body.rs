@@ -10,7 +10,7 @@ use axum::{
 use http_body_util::BodyExt as _;
 
 use crate::{
-    budget::{Party, Share},
+    budget::{AnyShare, OfAccount},
     problem::{Problem, ProblemKind},
     state::ApiState,
 };
@@ -31,13 +31,16 @@ const OF_OBJECT: usize = 768;
 const OF_ITEM: usize = 160;
 
 /// Reads all of a body, and what it holds of the budget.
-pub(super) async fn read(state: &ApiState, request: Request) -> Result<(Vec<u8>, Share), Problem> {
-    let party = Party::of(request.extensions());
-    let share = state.bodies().share(party);
+pub(super) async fn read(
+    state: &ApiState,
+    request: Request,
+) -> Result<(Vec<u8>, AnyShare), Problem> {
+    let account = request.extensions().get::<OfAccount>();
+    let share = state.bodies().share(account.map(|it| &*it.0))?;
     let body = request.into_body();
-    match party {
-        Party::SignedIn => take_in(body, share, BODY_LIMIT).await,
-        Party::Stranger => {
+    match share {
+        AnyShare::OfAccount(_) => take_in(body, share, BODY_LIMIT).await,
+        AnyShare::OfStranger(_) => {
             let reading = take_in(body, share, STRANGERS_BODY_LIMIT);
             tokio::time::timeout(STRANGERS_TIME, reading)
                 .await
@@ -56,9 +59,9 @@ pub(super) async fn read(state: &ApiState, request: Request) -> Result<(Vec<u8>,
 
 async fn take_in(
     mut body: Body,
-    mut share: Share,
+    mut share: AnyShare,
     limit: usize,
-) -> Result<(Vec<u8>, Share), Problem> {
+) -> Result<(Vec<u8>, AnyShare), Problem> {
     let too_large = || {
         Problem::new(
             ProblemKind::TooLarge,

@@ -15,7 +15,7 @@ use super::{
     shape::{Fault, FaultKind},
 };
 use crate::{
-    budget::Share,
+    budget::AnyShare,
     problem::{FieldError, Problem, ProblemKind, remedy},
     state::ApiState,
 };
@@ -27,7 +27,7 @@ pub struct Form {
     known: Vec<Known>,
     errors: Vec<FieldError>,
     /// What the fields hold of the memory for bodies.
-    share: Option<Share>,
+    share: Option<AnyShare>,
 }
 
 /// A field that was asked for.

@@ -72,6 +72,53 @@ async fn what_is_beyond_the_budget_is_told_to_come_again_and_who_is_signed_in_is
 }
 
 #[tokio::test]
+async fn bodies_of_one_account_take_its_part_and_no_more() {
+    const EACH: usize = 200 * 1024;
+    let world = World::with(|builder| builder.body_memory(8 << 20)).await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let bob = world.user("bob", AccessLevel::User).await;
+    let (go_on, on) = watch::channel(false);
+    let refusals = std::sync::atomic::AtomicUsize::new(0);
+    let flood = join_all((0..32).map(|_| async {
+        let mut asked = request(Method::POST, "/api/v1/vms", &ann, Some(json!({})));
+        *asked.body_mut() = slow(format!("{{{}", " ".repeat(EACH)), &on);
+        let answer = send(&world.router, asked).await;
+        if answer.status == 429 {
+            assert!(answer.headers.contains_key(header::RETRY_AFTER));
+            refusals.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+        answer
+    }));
+    let beside = async {
+        // A quarter has room for ten of them.
+        world
+            .until("others are refused", async || {
+                refusals.load(std::sync::atomic::Ordering::Relaxed) == 32 - 10
+            })
+            .await;
+        let edited = world
+            .patch("/api/v1/me", &bob, json!({"email": "b@b.test"}))
+            .await;
+        assert_eq!(edited.status, 200, "{edited:?}");
+        send(&world.router, sign_in(Body::from("{}")))
+            .await
+            .is_problem(422, "invalid");
+        go_on.send(true).unwrap();
+    };
+    let (answers, ()) = tokio::join!(flood, beside);
+    // What JSON becomes takes as much again, for which the first has no room left.
+    let read = answers.iter().filter(|it| it.status == 422).count();
+    let refused = answers.iter().filter(|it| it.status == 429).count();
+    assert!((5..=10).contains(&read), "{read}: {:?}", answers.first());
+    assert_eq!(read + refused, 32);
+    // All of it is given back.
+    let edited = world
+        .patch("/api/v1/me", &ann, json!({"email": "a@b.test"}))
+        .await;
+    assert_eq!(edited.status, 200, "{edited:?}");
+}
+
+#[tokio::test]
 async fn what_json_becomes_counts_as_well() {
     let world = World::with(|builder| builder.body_memory(1 << 20)).await;
     let ann = world.user("ann", AccessLevel::User).await;

@@ -52,6 +52,14 @@ impl Forwards {
         if self.stops.len() >= MAX_FORWARDS || self.stops.contains_key(&listen) {
             return None;
         }
+        // A connection of its own takes as much as a channel.
+        let paid = match conn.pay() {
+            Ok(paid) => paid,
+            Err(why) => {
+                tracing::info!(connection = conn.number, %why, "no remote forward");
+                return None;
+            }
+        };
         let cut = CancellationToken::new();
         let guard = cut.clone().drop_guard();
         let (vm, port) = match tokio::time::timeout(PATIENCE, open(conn, &listen, cut)).await {
@@ -73,7 +81,7 @@ impl Forwards {
         self.stops.insert(listen.clone(), stop.clone());
         let (conn, tasks) = (Arc::clone(conn), &conn.shared.tasks);
         tasks.spawn(async move {
-            let _guard = guard;
+            let (_guard, _paid) = (guard, paid);
             let counted = conn.count("forward");
             serve(&conn, vm, &listen, stop).await;
             counted.ended(

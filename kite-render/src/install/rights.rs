@@ -429,7 +429,7 @@ fn of_machines() -> Vec<Right> {
             ["list", "watch"],
             "how much KubeVirt asks for VMs, for their users' quotas, and whether it moves them to grow",
         ),
-        cluster(
+        users(
             "subresources.kubevirt.io",
             ["virtualmachines/restart"],
             ["update"],
