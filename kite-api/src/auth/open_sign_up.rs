@@ -74,7 +74,7 @@ pub(super) async fn take_turn(state: &ApiState) -> Result<MutexGuard<'_, ()>, Pr
     Ok(turn)
 }
 
-/// Takes `email`, which a provider has verified as somebody's, from an account that only
+/// Takes `email`, which a provider or an invite vouches for, from an account that only
 /// said that it was its own; whether it is free now. The controller releases the
 /// reservation as soon as it sees that.
 pub(super) async fn free_unverified(state: &ApiState, email: &str) -> Result<bool, Problem> {

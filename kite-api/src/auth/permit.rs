@@ -74,7 +74,7 @@ pub(super) async fn make_account<P: Permit>(
     let free = match &earlier {
         Some(user) if made_by::<P>(user, &uid) => Ok(()),
         Some(_) => Err(taken("username", &username)),
-        None => check_free(state, &spec).await,
+        None => check_free(state, &spec, permit.vouches_for_email()).await,
     };
     if let Err(problem) = free {
         if problem.kind() == ProblemKind::Taken && permit.holder() == Some(&username) {

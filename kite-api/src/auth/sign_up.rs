@@ -14,7 +14,7 @@ use schemars::{Schema, SchemaGenerator};
 use super::{
     Client,
     invite::look_at,
-    open_sign_up::{mark, mark_email, require_room, take_turn},
+    open_sign_up::{free_unverified, mark, mark_email, require_room, take_turn},
     password::StoredPassword,
     password_rule::{Owner as PasswordOwner, fault, is_long, read_password},
     permit::make_account,
@@ -274,17 +274,28 @@ pub(super) fn taken(field: &'static str, value: &str) -> Problem {
     Problem::field(ProblemKind::Taken, field, value, "is taken: choose another")
 }
 
-/// That nobody is known to have the username or the email address.
-pub(super) async fn check_free(state: &ApiState, spec: &KiteUserSpec) -> Result<(), Problem> {
+/// That nobody is known to have the username or the email address. Where somebody vouches for the address, whoever
+/// only said that it is theirs goes on without.
+pub(super) async fn check_free(
+    state: &ApiState,
+    spec: &KiteUserSpec,
+    is_vouched_for: bool,
+) -> Result<(), Problem> {
     let username = &spec.username;
     let is_theirs =
         |user: &KiteUser| user.spec.username == *username || user.name_any() == *username;
     if state.caches().users.find(is_theirs).is_some() {
         return Err(taken("username", username));
     }
-    match &spec.email {
-        Some(email) => require_free_email(state, email, None).await,
-        None => Ok(()),
+    let Some(email) = &spec.email else {
+        return Ok(());
+    };
+    match require_free_email(state, email, None).await {
+        Err(problem) if problem.kind() == ProblemKind::Taken && is_vouched_for => {
+            let is_free = free_unverified(state, email).await?;
+            if is_free { Ok(()) } else { Err(problem) }
+        }
+        checked => checked,
     }
 }
 
@@ -329,7 +340,7 @@ pub(crate) async fn create_user(
     maker: Maker,
 ) -> Result<KiteUser, Problem> {
     let username = spec.username.clone();
-    check_free(state, &spec).await?;
+    check_free(state, &spec, false).await?;
     if maker == Maker::Oneself {
         // Before anything is hashed for nothing.
         require_room(state).await?;

@@ -341,6 +341,28 @@ async fn an_invite_for_an_address_is_for_that_address() {
     assert_eq!(world.post(SIGN_UP, "", body).await.status, 201);
 }
 
+/// Who only said that an address is theirs does not keep it from whom the invite is for.
+#[tokio::test]
+async fn an_invite_vouches_for_its_address() {
+    let (world, root) = by_invitation().await;
+    let eve = world.user("eve", AccessLevel::User).await;
+    let says = json!({"email": "ann@kite.test"});
+    assert_eq!(world.patch("/api/v1/me", &eve, says).await.status, 200);
+    // An invite for nobody in particular does not.
+    let made = make(&world, &root, json!({})).await;
+    let mut body = join("ann", made.text("/token"));
+    body["email"] = "ann@kite.test".into();
+    let refused = world.post(SIGN_UP, "", body).await;
+    assert_eq!(refused.is_problem(409, "taken").fields(), ["email"]);
+
+    let made = make(&world, &root, json!({"email": "ann@kite.test"})).await;
+    let mut body = join("ann", made.text("/token"));
+    body["email"] = "ann@kite.test".into();
+    assert_eq!(world.post(SIGN_UP, "", body).await.status, 201);
+    let me = world.get("/api/v1/me", &eve).await;
+    assert_eq!(me.body["email"], Value::Null, "{me:?}");
+}
+
 #[tokio::test]
 async fn an_invite_ends() {
     let (world, root) = by_invitation().await;
