@@ -139,6 +139,30 @@ pub fn web_service(vm: &str) -> String {
     format!("vps-web-{vm}")
 }
 
+/// A login name for the VM `name` in `namespace` that no other has by this function: for who
+/// makes VMs and has no login names of their own to give. It begins like the VM's name, and is
+/// always the same.
+///
+/// ```
+/// # use kite_core::names::unique_ssh_id;
+/// assert_eq!(unique_ssh_id("team-a", "web"), "web-a6d68893");
+/// assert_ne!(unique_ssh_id("team-a", "web"), unique_ssh_id("team-b", "web"));
+/// ```
+pub fn unique_ssh_id(namespace: &str, name: &str) -> String {
+    /// Of the 32 characters that a login name may have, without those of the hash.
+    const BEGINNING: usize = 23;
+    let hash = Sha256::digest(format!("{namespace}/{name}").as_bytes());
+    let known = |it: &char| it.is_ascii_lowercase() || it.is_ascii_digit() || *it == '-';
+    let begins = name.chars().filter(known);
+    let begins: String = begins
+        .skip_while(|it| !it.is_ascii_lowercase())
+        .take(BEGINNING)
+        .collect();
+    let begins = begins.trim_end_matches('-');
+    let begins = if begins.is_empty() { "vm" } else { begins };
+    format!("{begins}-{}", hex(&hash[..4]))
+}
+
 /// Reservation of a login name at the gateway.
 pub fn ssh_id_reservation(ssh_id: &str) -> String {
     format!("ssh-id.{ssh_id}")
@@ -301,6 +325,23 @@ pub fn is_host(text: &str) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn login_names_that_are_made_are_ones_and_differ() {
+        let long = "a-very-long-name-of-a-machine-that-somebody-has-chosen";
+        let names = ["web", "1st", "a", "99", "-", "Web.1", "web-", long];
+        let made = ["dev", "team-b"].map(|namespace| names.map(|it| unique_ssh_id(namespace, it)));
+        let made: Vec<_> = made.into_iter().flatten().collect();
+        for id in &made {
+            assert!((2..=32).contains(&id.len()), "{id}");
+            assert!(id.starts_with(|it: char| it.is_ascii_lowercase()), "{id}");
+            assert!(id.ends_with(|it: char| it.is_ascii_alphanumeric()), "{id}");
+            let is_known = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
+            assert!(id.chars().all(is_known), "{id}");
+        }
+        let different: std::collections::BTreeSet<_> = made.iter().collect();
+        assert_eq!(different.len(), made.len());
+    }
 
     #[test]
     fn names_are_judged_as_the_crds_do() {

@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use kite_core::{
     cluster::{Cluster, ClusterError, FieldManager},
     crd::{KiteVirtualMachine, KiteVirtualMachineSpec, PowerState},
+    names::unique_ssh_id,
 };
 use kube::{CustomResource, Resource as _, ResourceExt as _, runtime::controller::Action};
 use schemars::JsonSchema;
@@ -54,6 +55,7 @@ pub enum DevBoxError {
 /// The VM that a `DevBox` stands for. Pure, like Kite's own renderers.
 pub fn virtual_machine(dev_box: &DevBox) -> Result<KiteVirtualMachine, DevBoxError> {
     let name = dev_box.name_any();
+    let namespace = dev_box.namespace().unwrap_or_default();
     let (cpu, memory, disk) = match dev_box.spec.size {
         Size::Small => (2, "4Gi", "20Gi"),
         Size::Large => (16, "64Gi", "200Gi"),
@@ -71,11 +73,11 @@ pub fn virtual_machine(dev_box: &DevBox) -> Result<KiteVirtualMachine, DevBoxErr
                 memory.parse()?,
                 disk.parse()?,
                 "debian-12",
-                format!("dev-{name}"),
+                unique_ssh_id(&namespace, &name),
             )
         },
     );
-    vm.metadata.namespace = dev_box.namespace();
+    vm.metadata.namespace = Some(namespace);
     // The VM goes with its DevBox; Kite's finalizer sees to everything below it.
     vm.metadata.owner_references = dev_box.controller_owner_ref(&()).map(|owner| vec![owner]);
     Ok(vm)

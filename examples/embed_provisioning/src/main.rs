@@ -104,6 +104,7 @@ mod tests {
             .crds(kite_core::cdi::crds())
             .crds([DevBox::crd()])
             .objects_yaml("{apiVersion: v1, kind: Namespace, metadata: {name: kite-images}}")
+            .objects_yaml("{apiVersion: v1, kind: Namespace, metadata: {name: team}}")
             .build()
             .unwrap();
         let client = fake.client();
@@ -121,9 +122,15 @@ mod tests {
                 asleep: false,
             },
         );
+        // Another of the name is none of its business.
+        dev_box.metadata.namespace = Some("team".to_owned());
+        cluster.create(&dev_box).await.unwrap();
         dev_box.metadata.namespace = Some("default".to_owned());
         let dev_box = cluster.create(&dev_box).await.unwrap();
-        until(&cluster, |vm| phase(vm) == Some(VmPhase::Running)).await;
+        for namespace in ["team", "default"] {
+            let runs = |vm: Option<&_>| phase(vm) == Some(VmPhase::Running);
+            until_in(&cluster, namespace, runs).await;
+        }
 
         let key = ObjectKey::of(&dev_box);
         let asleep = serde_json::json!({"spec": {"asleep": true}});
@@ -145,7 +152,15 @@ mod tests {
     }
 
     async fn until(cluster: &KubeCluster, wanted: impl Fn(Option<&KiteVirtualMachine>) -> bool) {
-        let key = ObjectKey::namespaced("default", "ann");
+        until_in(cluster, "default", wanted).await;
+    }
+
+    async fn until_in(
+        cluster: &KubeCluster,
+        namespace: &str,
+        wanted: impl Fn(Option<&KiteVirtualMachine>) -> bool,
+    ) {
+        let key = ObjectKey::namespaced(namespace, "ann");
         let mut last = None;
         for _ in 0..600 {
             last = cluster.find::<KiteVirtualMachine>(&key).await.unwrap();

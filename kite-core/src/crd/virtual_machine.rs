@@ -154,7 +154,8 @@ salvaged!(
 pub const EXPIRY_GRACE_PERIOD: std::time::Duration = std::time::Duration::from_secs(72 * 3600);
 
 impl KiteVirtualMachineSpec {
-    /// A VM that is to run, with nothing but what it needs.
+    /// A VM that is to run, with nothing but what it needs. Who has no login names to give
+    /// takes [`unique_ssh_id`](crate::names::unique_ssh_id) for `ssh_id`.
     pub fn new(
         cpu: u32,
         memory: Bytes,

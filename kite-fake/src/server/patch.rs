@@ -148,7 +148,6 @@ impl ApiServer {
         })
         .map_err(apply_refusal)?;
         self.warnings.extend(check_twice(call, &config, options)?);
-        body::check_name(call, &config)?;
         check_namespace(call, &config)?;
         let merged = match (applied, &live) {
             (Applied::Changed(merged), _) => merged,
@@ -167,6 +166,8 @@ impl ApiServer {
             }
             (Applied::Unchanged, None) => config,
         };
+        // Of an object that is there the name is known, whether the configuration has it or not.
+        body::check_name(call, &merged)?;
         let mut decoded = rules::decode(&resource, merged, &Outline::default(), options, None)?;
         self.warnings.extend(decoded.warnings);
         self.warnings
