@@ -86,7 +86,9 @@ mod tests {
 
     use kite_core::{
         cluster::{Cluster as _, ClusterExt as _, FieldManager, ObjectKey},
-        crd::{HttpSource, ImageSource, KiteImage, KiteImageSpec, OsFamily, VmPhase},
+        crd::{
+            HttpSource, ImageSource, KiteImage, KiteImageSpec, KiteReservation, OsFamily, VmPhase,
+        },
     };
     use kite_fake::FakeCluster;
     use kite_fake::actors::{Actors, Rules};
@@ -99,7 +101,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_dev_box_becomes_a_running_vm_and_goes_with_it() {
         let fake = FakeCluster::builder()
-            .crds(kite_core::crd::all())
+            // Of Kite's kinds it takes no more.
+            .crds([
+                KiteVirtualMachine::crd(),
+                KiteImage::crd(),
+                KiteReservation::crd(),
+            ])
             .crds(kite_core::kubevirt::crds())
             .crds(kite_core::cdi::crds())
             .crds([DevBox::crd()])
