@@ -99,7 +99,7 @@ impl PlanError for Error {
             Self::Endless { .. } => Some("Contested"),
             Self::OutdatedCrd { .. } => Some("OutdatedCrd"),
             Self::Cluster(_) | Self::Key(_) | Self::Panicked { .. } => {
-                kite_runtime::plan::told(self.cluster(), is_persistent)
+                kite_runtime::plan::reason_of(self.cluster(), is_persistent)
             }
         }
     }

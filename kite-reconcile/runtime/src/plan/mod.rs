@@ -33,7 +33,7 @@ use std::{fmt, time::Duration};
 use kite_cluster::conditions::NewCondition;
 
 pub use self::{
-    planner::{ChangeOf, ErrorOf, Executor, OutcomeOf, PlanError, Planner, told},
+    planner::{ChangeOf, ErrorOf, Executor, OutcomeOf, PlanError, Planner, reason_of},
     rounds::reconcile,
 };
 pub use crate::{pace::Urgency, refusals::Refusal};

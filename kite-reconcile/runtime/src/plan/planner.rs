@@ -179,7 +179,7 @@ pub trait PlanError: Failure + From<ClusterError> {
     /// The reason of the condition `Ready` that tells a person of this error; none if they
     /// need not know. `is_persistent`: it has come again and again.
     fn reason_to_tell(&self, is_persistent: bool) -> Option<&'static str> {
-        told(self.cluster(), is_persistent)
+        reason_of(self.cluster(), is_persistent)
     }
 
     /// The API server's no to an object, of which a person should read why: it is invalid,
@@ -198,14 +198,14 @@ impl PlanError for Error {
     fn reason_to_tell(&self, is_persistent: bool) -> Option<&'static str> {
         match self {
             Self::Endless { .. } => Some("Contested"),
-            Self::Cluster(_) | Self::Panicked { .. } => told(self.cluster(), is_persistent),
+            Self::Cluster(_) | Self::Panicked { .. } => reason_of(self.cluster(), is_persistent),
         }
     }
 }
 
 /// The reason that tells a person of what the cluster refused or did not answer, or of an
 /// error that is none of the cluster's; see [`PlanError::reason_to_tell`].
-pub fn told(error: Option<&ClusterError>, is_persistent: bool) -> Option<&'static str> {
+pub fn reason_of(error: Option<&ClusterError>, is_persistent: bool) -> Option<&'static str> {
     match error {
         Some(error) if is_refusal(error) => Some("Refused"),
         Some(ClusterError::Unreadable { .. }) => Some("Unreadable"),
