@@ -26,6 +26,9 @@ use crate::{
     standing::guarded,
 };
 
+/// Reason of `DiskReady` where the disk is filled when the VM first starts.
+pub(super) const FIRST_START: &str = "WaitingForStart";
+
 /// Reason of `DiskReady` where CDI says what is in its way.
 const CLONE_BLOCKED: &str = "CloneBlocked";
 
@@ -151,7 +154,7 @@ pub(super) fn condition(
         (DiskState::WaitingForStart, None) => NewCondition::new(
             DISK_READY,
             false,
-            "WaitingForStart",
+            FIRST_START,
             "the disk is filled when the VM is first started",
         ),
         (DiskState::Filled, _) => filled(vm, seen, share),

@@ -110,13 +110,12 @@ pub(super) fn judge(power: PowerState, disk: DiskState, seen: &Observed) -> Judg
             "the disk could not be made: delete the VM and create it again; if that fails too, \
              an administrator must look at the image",
         ),
-        (DiskState::Missing | DiskState::Filling, _)
-        | (DiskState::WaitingForStart, PowerState::On) => Judgement::new(
-            VmPhase::Provisioning,
-            false,
-            "DiskNotReady",
-            "waiting for the disk",
-        ),
+        (DiskState::Missing | DiskState::Filling, _) => waiting_for_disk(),
+        // It is filled by what stands in for the VM, which may be kept from starting as the
+        // VM may.
+        (DiskState::WaitingForStart, PowerState::On) => start_blocked(machine, instance)
+            .or_else(|| blockers::of_scheduling(instance).map(|words| unscheduled(Some(words))))
+            .unwrap_or_else(waiting_for_disk),
         (DiskState::WaitingForStart | DiskState::Filled | DiskState::Lost, PowerState::Off) => {
             off(printable, machine, instance)
         }
@@ -215,14 +214,7 @@ fn on(printable: Option<&str>, seen: &Observed) -> Judgement {
         "ErrorUnschedulable" if !disks_are_ready(machine) => {
             starting("Starting", "KubeVirt has not seen the disk yet")
         }
-        "ErrorUnschedulable" => failed(
-            "Unschedulable",
-            &format!(
-                "no node has room for the VM{}: it starts when there is some; until then make \
-                 it smaller (spec.cpu, spec.memory), switch others off, or have nodes added",
-                in_words(blockers::of_scheduling(instance))
-            ),
-        ),
+        "ErrorUnschedulable" => unscheduled(blockers::of_scheduling(instance)),
         "CrashLoopBackOff" => failed(
             "CrashLoopBackOff",
             "the guest crashes again and again: look at its console; it is started again and again",
@@ -259,6 +251,21 @@ fn on(printable: Option<&str>, seen: &Observed) -> Judgement {
             ),
         ),
     }
+}
+
+fn waiting_for_disk() -> Judgement {
+    let message = "waiting for the disk";
+    Judgement::new(VmPhase::Provisioning, false, "DiskNotReady", message)
+}
+
+/// That no node has room for the VM, in the scheduler's words.
+fn unscheduled(words: Option<String>) -> Judgement {
+    let message = format!(
+        "no node has room for the VM{}: it starts when there is some; until then make it smaller \
+         (spec.cpu, spec.memory), switch others off, or have nodes added",
+        in_words(words)
+    );
+    Judgement::new(VmPhase::Failed, false, "Unschedulable", message)
 }
 
 /// That `KubeVirt` says why it cannot start the VM.

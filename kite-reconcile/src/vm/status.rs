@@ -12,7 +12,8 @@ use kite_render::Vm;
 use kite_runtime::plan::Urgency;
 
 use super::{
-    access, delete, disk,
+    access, delete,
+    disk::{self, FIRST_START},
     draft::Obstacle,
     expiry::Expiry,
     exposed,
@@ -152,6 +153,10 @@ fn ready(
     let is_flaw = |condition: &&NewCondition| match condition.type_ {
         // A disk that waits for the first start is no flaw of a VM that is off.
         DISK_READY if judgement.phase == VmPhase::Stopped => condition.reason.starts_with("DiskL"),
+        // Why that does not come is said by the machine.
+        DISK_READY if judgement.phase == VmPhase::Failed && condition.reason == FIRST_START => {
+            false
+        }
         _ => condition.status != ConditionStatus::True,
     };
     // What stands in the way says more than what has not come of it.

@@ -77,6 +77,32 @@ async fn an_instance_that_kubevirt_may_not_make_is_told() {
     runs(&world).await;
 }
 
+/// What fills a disk at the VM's first start is kept from starting as the VM may be.
+#[tokio::test(start_paused = true)]
+async fn what_a_disk_waits_for_at_its_first_start_is_told() {
+    let class: StorageClass = serde_json::from_value(json!({
+        "metadata": {"name": "kite-vm-storage"}, "provisioner": "csi.example.org",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }))
+    .unwrap();
+    let none = json!({"count/virtualmachineinstances.kubevirt.io": "0"});
+    let world = World::played().await;
+    world.create(class).await;
+    let none = world.create(quota("none", &none)).await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let vm = world.vm("web").await;
+    assert_eq!(says(&vm, "DiskReady").0, "WaitingForStart");
+    for condition in ["VirtualMachineReady", "Ready"] {
+        let (reason, message) = says(&vm, condition);
+        assert_eq!(reason, "StartBlocked", "{message}");
+        assert!(message.contains("exceeded quota: none"), "{message}");
+    }
+    assert_eq!(phase(&vm), VmPhase::Failed);
+    world.delete(&none).await;
+    runs(&world).await;
+}
+
 /// Of somebody else's, beside Kite's.
 fn limit_range(of: &str) -> LimitRange {
     let object = json!({
