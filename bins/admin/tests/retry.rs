@@ -167,6 +167,24 @@ async fn a_kind_whose_storage_is_not_ready_is_waited_for() {
     );
 }
 
+/// One of several API servers may not have heard of a kind that another serves.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_the_server_has_not_heard_of_is_waited_for() {
+    let world = World::new();
+    let kite = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kite"}});
+    world.fake.create(kite).unwrap();
+    let (client, _, _) = world.client(Plan::none());
+    let heard = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        for definition in kite_core::crd::all() {
+            let definition = serde_json::to_value(definition).unwrap();
+            world.fake.create(definition).unwrap();
+        }
+    };
+    let (admin, ()) = tokio::join!(first_admin(&client, "kite"), heard);
+    assert!(matches!(admin.unwrap(), FirstAdmin::Token(_)));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_look_at_the_cluster_sees_what_is_there() {
     let aim = Aim {

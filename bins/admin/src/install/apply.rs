@@ -19,9 +19,9 @@ use super::{
 };
 
 /// How long definitions of custom resources get until their kinds are served.
-const ESTABLISHED: Duration = Duration::from_secs(60);
+pub(super) const ESTABLISHED: Duration = Duration::from_secs(60);
 /// Between two looks whether they are.
-const PAUSE: Duration = Duration::from_millis(200);
+pub(super) const PAUSE: Duration = Duration::from_millis(200);
 
 /// What became of an object; in a dry run, what would.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -10,7 +10,13 @@ use kube::{
     api::{ListParams, ObjectMeta},
 };
 
-use super::{Error, object::ObjectName};
+use tokio::time::{Instant, sleep};
+
+use super::{
+    Error,
+    apply::{ESTABLISHED, PAUSE},
+    object::{ObjectName, is_absent},
+};
 use crate::retry::create;
 
 /// How somebody becomes the first administrator.
@@ -22,17 +28,30 @@ pub enum FirstAdmin {
     IsThere,
 }
 
+/// All accounts, once the API server that answers has heard of the kind: each of them does
+/// so by itself.
+async fn accounts(client: &Client) -> Result<Vec<KiteUser>, kube::Error> {
+    let (users, started) = (Api::<KiteUser>::all(client.clone()), Instant::now());
+    loop {
+        match users.list(&ListParams::default()).await {
+            Err(error) if is_absent(&error) && started.elapsed() < ESTABLISHED => {
+                sleep(PAUSE).await;
+            }
+            listed => return listed.map(|listed| listed.items),
+        }
+    }
+}
+
 /// The token with which the first administrator signs up: one that is there, or a new
 /// one in a Secret. None where there is an administrator.
 pub async fn first_admin(client: &Client, namespace: &str) -> Result<FirstAdmin, Error> {
-    let users = Api::<KiteUser>::all(client.clone());
-    let users = users.list(&ListParams::default()).await;
+    let users = accounts(client).await;
     let all = ObjectName {
         kind: "KiteUser".to_owned(),
         namespace: None,
         name: "(all)".to_owned(),
     };
-    let users = users.map_err(|error| Error::of(&all, error))?.items;
+    let users = users.map_err(|error| Error::of(&all, error))?;
     if users
         .iter()
         .any(|it| it.spec.access_level == AccessLevel::Admin)
