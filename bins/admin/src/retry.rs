@@ -265,12 +265,20 @@ fn is_passing(error: &kube::Error) -> bool {
                     | io::ErrorKind::TimedOut
                     | io::ErrorKind::HostUnreachable
                     | io::ErrorKind::NetworkUnreachable
-            );
+            ) || is_passing_of_names(error);
         }
         cause
             .downcast_ref::<hyper::Error>()
             .is_some_and(|it| it.is_incomplete_message() || it.is_closed() || it.is_canceled())
     })
+}
+
+/// Whether whoever is asked for names is not to be had for now, which has no kind of its own:
+/// it is known by the words of glibc and of musl. That there is no such name is another error.
+fn is_passing_of_names(error: &io::Error) -> bool {
+    let said = error.to_string();
+    said.starts_with("failed to lookup address information")
+        && (said.ends_with("Temporary failure in name resolution") || said.ends_with("Try again"))
 }
 
 /// Whether there was no connection for it to be sent on.
@@ -317,6 +325,25 @@ where
         }
         if tries == CREATIONS {
             return Err(error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_cannot_be_asked_for_now_passes_and_a_wrong_one_does_not() {
+        for (said, passes) in [
+            ("Temporary failure in name resolution", true),
+            ("Try again", true),
+            ("Name or service not known", false),
+            ("Name does not resolve", false),
+        ] {
+            let said = format!("failed to lookup address information: {said}");
+            let error = kube::Error::Service(Box::new(io::Error::other(said.clone())));
+            assert_eq!(is_passing(&error), passes, "{said}");
         }
     }
 }
