@@ -14,7 +14,7 @@ use kite_core::{
     crd::{KiteVirtualMachine, VmPhase},
     quantity::Bytes,
 };
-use kite_fake::actors::{Rule, Selector};
+use kite_fake::actors::{Rule, Selector, Stage};
 use kite_fake_kubevirt::kinds::STORAGE_PROFILE;
 use kube::{
     Api,
@@ -77,17 +77,41 @@ async fn an_instance_that_kubevirt_may_not_make_is_told() {
     runs(&world).await;
 }
 
+/// Kite's usual class, whose volumes are made where what uses them first is to run.
+fn late_storage() -> StorageClass {
+    let class = json!({
+        "metadata": {"name": "kite-vm-storage"}, "provisioner": "csi.example.org",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    serde_json::from_value(class).unwrap()
+}
+
+/// A disk is filled once the VM's launcher is on a node: no node has room for it.
+#[tokio::test(start_paused = true)]
+async fn a_first_start_for_which_there_is_no_room_is_told() {
+    let world = World::played().await;
+    world.create(late_storage()).await;
+    let why = "0/3 nodes are available: 3 Insufficient memory.";
+    let full = Rule::fail(Stage::POD_SCHEDULED, Selector::all(), "Unschedulable", why);
+    world.rules.add(full);
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let vm = world.vm("web").await;
+    assert_eq!(says(&vm, "DiskReady").0, "WaitingForStart");
+    let (reason, message) = says(&vm, "Ready");
+    assert_eq!(reason, "Unschedulable", "{message}");
+    assert!(message.contains("Insufficient memory"), "{message}");
+    assert_eq!(phase(&vm), VmPhase::Failed);
+    world.rules.clear(Stage::POD_SCHEDULED);
+    runs(&world).await;
+}
+
 /// What fills a disk at the VM's first start is kept from starting as the VM may be.
 #[tokio::test(start_paused = true)]
 async fn what_a_disk_waits_for_at_its_first_start_is_told() {
-    let class: StorageClass = serde_json::from_value(json!({
-        "metadata": {"name": "kite-vm-storage"}, "provisioner": "csi.example.org",
-        "volumeBindingMode": "WaitForFirstConsumer",
-    }))
-    .unwrap();
     let none = json!({"count/virtualmachineinstances.kubevirt.io": "0"});
     let world = World::played().await;
-    world.create(class).await;
+    world.create(late_storage()).await;
     let none = world.create(quota("none", &none)).await;
     world.create(vm_named("web")).await;
     world.settle().await;
@@ -114,8 +138,17 @@ fn limit_range(of: &str) -> LimitRange {
 
 /// That the launcher is refused beside this, in these words, which are told until it goes.
 async fn a_launcher_is_refused_beside<K: Object>(bound: K, words: &str) {
-    let world = World::played().await;
-    let bound = world.create(bound).await;
+    for is_late in [false, true] {
+        let world = World::played().await;
+        if is_late {
+            world.create(late_storage()).await;
+        }
+        let bound = world.create(bound.clone()).await;
+        launcher_is_refused(&world, bound, words).await;
+    }
+}
+
+async fn launcher_is_refused<K: Object>(world: &World, bound: K, words: &str) {
     world.create(vm_named("web")).await;
     world.settle().await;
     let vm = world.vm("web").await;
@@ -128,7 +161,7 @@ async fn a_launcher_is_refused_beside<K: Object>(bound: K, words: &str) {
     }
     assert_eq!(phase(&vm), VmPhase::Failed);
     world.delete(&bound).await;
-    runs(&world).await;
+    runs(world).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -26,11 +26,12 @@ pub(super) struct Seen<'a> {
     pub(super) now: &'a str,
 }
 
-/// Whether the storage allows a launcher Pod to be made.
+/// Whether the storage allows a launcher Pod to be made. Where a disk is filled once a Pod
+/// uses it, that is the launcher, which waits for it on its node.
 pub(super) fn may_launch(volumes: &[Volume]) -> bool {
     let at_boot = volumes.iter().filter(|v| !v.hotplug);
     let mut storages = at_boot.filter_map(|v| v.storage.as_ref());
-    storages.all(|s| s.claim.is_some() && s.is_filled())
+    storages.all(|s| s.claim.is_some() && (s.is_filled() || s.waits_for_consumer()))
 }
 
 /// The phase that follows from the Pod.

@@ -8,7 +8,6 @@ use kite_fake::actors::objects::Found;
 use kite_fake::actors::objects::{
     Deletion, Objects, ignore_missing, is_controlled_by, is_deleting, text, uid,
 };
-use kite_fake::actors::storage::SELECTED_NODE;
 use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
@@ -16,7 +15,6 @@ use serde_json::json;
 
 use super::configuration::Configuration;
 use super::instance_status::{Seen, may_launch, phase, status};
-use super::volumes::{Storage, Volume};
 use super::{FINALIZER, launcher, volumes};
 use crate::kinds::{DATA_VOLUME, INSTANCE};
 
@@ -148,9 +146,6 @@ impl Instances {
         let mut pods = pods;
         let mut pod = launcher::current(instance, &pods).cloned();
         let launched = !matches!(text(instance, "/status/phase"), "" | "Pending");
-        if pod.is_none() && !launched {
-            provision(context, objects, instance, &volumes).await?;
-        }
         if pod.is_none() && !launched && may_launch(&volumes) {
             let configuration = Configuration::read(context, objects).await?;
             let body = launcher::pod(instance, self.pending_ports, &configuration);
@@ -215,43 +210,6 @@ impl Instances {
         }
         Ok(Next::Done)
     }
-}
-
-/// Storage that waits for its first consumer gets one: a Pod that only stands in
-/// for the launcher, and goes when the disks are filled.
-async fn provision(
-    context: &Context,
-    objects: Objects<'_>,
-    instance: &DynamicObject,
-    volumes: &[Volume],
-) -> Result<(), ActorError> {
-    let storages = || volumes.iter().filter_map(|v| v.storage.as_ref());
-    let phase = |storage: &Storage| {
-        let disk = storage.data_volume.as_ref();
-        disk.map(|disk| text(disk, "/status/phase").to_owned())
-    };
-    let waits = storages().any(|storage| {
-        let phase = phase(storage);
-        let phase = phase.as_deref();
-        phase.is_some_and(|p| p == "PendingPopulation" || p == "WaitForFirstConsumer")
-    });
-    let consumed = storages().any(|storage| {
-        let claim = storage.claim.as_ref();
-        let annotations = claim.and_then(|claim| claim.metadata.annotations.as_ref());
-        annotations.is_some_and(|a| a.contains_key(SELECTED_NODE))
-    });
-    let namespace = instance.metadata.namespace.as_deref();
-    if waits {
-        let configuration = Configuration::read(context, objects).await?;
-        let body = launcher::stand_in(instance, &configuration);
-        objects.create(&POD, namespace, body).await?;
-    } else if consumed && may_launch(volumes) {
-        let key = Key::new(&POD, namespace, &launcher::stand_in_name(instance));
-        if let Some(pod) = objects.get(&key).await?.filter(|pod| !is_deleting(pod)) {
-            delete_pod(objects, &pod).await?;
-        }
-    }
-    Ok(())
 }
 
 /// Whether an instance in this phase has ended.

@@ -135,30 +135,6 @@ pub(super) fn pod(
     pod
 }
 
-/// Name of the Pod that stands in for the launcher of `instance`.
-pub(super) fn stand_in_name(instance: &DynamicObject) -> String {
-    let name = instance.metadata.name.as_deref().unwrap_or_default();
-    let id = uid(instance);
-    format!(
-        "virt-launcher-{name}-{}",
-        suffix(&id.chars().rev().collect::<String>())
-    )
-}
-
-/// A Pod that uses the claims of `instance` before its launcher can, so that
-/// storage which waits for a consumer is filled.
-pub(super) fn stand_in(instance: &DynamicObject, configuration: &Configuration) -> Value {
-    let mut pod = pod(instance, true, configuration);
-    pod["metadata"]["name"] = json!(stand_in_name(instance));
-    pod["metadata"]["annotations"]["kubevirt.io/ephemeral-provisioning"] = json!("true");
-    let labels = pod["metadata"]["labels"].as_object_mut();
-    if let Some(labels) = labels {
-        // It is no launcher, and no Service leads to it.
-        labels.retain(|name, _| name == "kubevirt.io/created-by");
-    }
-    pod
-}
-
 /// What the launcher asks for: a share of processors, the guest's memory and
 /// what the launcher needs itself.
 fn requests(spec: &Value, configuration: &Configuration) -> Value {

@@ -38,6 +38,12 @@ impl Storage {
         phase.is_none_or(|phase| phase == "Succeeded")
     }
 
+    /// Whether the disk is filled when a Pod uses it, and none did yet.
+    pub(super) fn waits_for_consumer(&self) -> bool {
+        let phase = self.data_volume.as_ref().map(|v| text(v, "/status/phase"));
+        phase == Some("PendingPopulation")
+    }
+
     /// Whether the claim is there and bound.
     pub(super) fn is_bound(&self) -> bool {
         self.claim.as_deref().is_some_and(is_bound)

@@ -106,7 +106,11 @@ async fn storage_that_waits_for_a_consumer_is_filled_when_a_vm_starts() {
     assert_eq!(phase(&world, "d").await, "Succeeded");
     let vm = world.get(&VIRTUAL_MACHINE, NS, "v").await.unwrap();
     assert_eq!(text(&vm, "/status/printableStatus"), "Running");
-    assert_eq!(world.list(&POD, NS).await.len(), 1, "the stand-in is gone");
+    assert_eq!(
+        world.list(&POD, NS).await.len(),
+        1,
+        "it is filled for the launcher itself"
+    );
     world.end().await;
 }
 
