@@ -137,8 +137,8 @@ pub(super) fn of_scheduling(instance: Option<&VirtualMachineInstance>) -> Option
 /// How an instance comes off a node that is to be emptied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Drain {
-    /// It is to move.
-    Asked,
+    /// It is to move, since this time as far as that is told.
+    Asked(Option<Timestamp>),
     /// It was to move and could not, for this reason.
     Failed(String),
     /// It cannot be moved, for this reason, and holds up whoever empties the node.
@@ -161,7 +161,7 @@ pub(super) fn drain(instance: Option<&VirtualMachineInstance>) -> Option<Drain> 
         return Some(Drain::Held(told(fixed)));
     }
     let asked = find("EvictionRequested", "True").and_then(since);
-    Some(failed_move(instance, asked).map_or(Drain::Asked, Drain::Failed))
+    Some(failed_move(instance, asked).map_or(Drain::Asked(asked), Drain::Failed))
 }
 
 /// Since when a condition is as it is, as far as that is told.

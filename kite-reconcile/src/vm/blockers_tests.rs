@@ -214,7 +214,7 @@ fn who_holds_up_a_drain_is_known_and_why() {
         Some(held.clone())
     );
     assert_eq!(of(std::slice::from_ref(&fixed), marked.clone()), Some(held));
-    assert_eq!(of(&[], marked.clone()), Some(Drain::Asked));
+    assert_eq!(of(&[], marked.clone()), Some(Drain::Asked(None)));
     let failed = |why: &str| {
         let state = json!({"completed": true, "failed": true, "failureReason": why});
         of(
@@ -234,7 +234,11 @@ fn who_holds_up_a_drain_is_known_and_why() {
         of(&[asked], json!({ "migrationState": state }))
     };
     // Another one failed before it was to leave.
-    assert_eq!(ended("2026-05-03T08:00:00Z"), Some(Drain::Asked));
+    let since = "2026-05-04T08:00:00Z".parse().unwrap();
+    assert_eq!(
+        ended("2026-05-03T08:00:00Z"),
+        Some(Drain::Asked(Some(since)))
+    );
     assert_eq!(
         ended("2026-05-04T08:01:00Z"),
         Some(Drain::Failed("no room".to_owned()))

@@ -12,6 +12,7 @@ use kite_core::{
 
 use super::{
     blockers::{self, Drain},
+    moving,
     observe::Observed,
     resize,
 };
@@ -111,8 +112,7 @@ pub(super) fn judge(power: PowerState, disk: DiskState, seen: &Observed) -> Judg
              an administrator must look at the image",
         ),
         (DiskState::Missing | DiskState::Filling, _) => waiting_for_disk(),
-        // It is filled by what stands in for the VM, which may be kept from starting as the
-        // VM may.
+        // It is filled once the VM's launcher is on a node, which is kept from there as any.
         (DiskState::WaitingForStart, PowerState::On) => start_blocked(machine, instance)
             .or_else(|| blockers::of_scheduling(instance).map(|words| unscheduled(Some(words))))
             .unwrap_or_else(waiting_for_disk),
@@ -294,7 +294,9 @@ fn in_words(words: Option<String>) -> String {
 fn running(seen: &Observed) -> Judgement {
     let (machine, instance) = (seen.machine.as_ref(), seen.instance.as_ref());
     let drain = blockers::drain(instance);
-    let (reason, message) = if let Some(told) = drain.as_ref().and_then(kept_from_leaving) {
+    let (reason, message) = if let Some(told) =
+        drain.as_ref().and_then(|it| kept_from_leaving(it, seen))
+    {
         told
     } else if is_true(of_machine(machine, RESTART)) {
         (
@@ -319,9 +321,17 @@ fn running(seen: &Observed) -> Judgement {
 
 /// That the VM stays on a node that is to be emptied, and who has to do what: the node
 /// waits for it.
-fn kept_from_leaving(drain: &Drain) -> Option<(&'static str, String)> {
+fn kept_from_leaving(drain: &Drain, seen: &Observed) -> Option<(&'static str, String)> {
     let message = match drain {
-        Drain::Asked => return None,
+        Drain::Asked(_) => {
+            let why = moving::kept_from_leaving(seen)?;
+            format!(
+                "the VM runs on a node that is to be emptied, and does not begin to move to \
+                 another ({why}): the node waits for it; an administrator must look at its \
+                 VirtualMachineInstanceMigrations and at the quotas of its namespace; switched \
+                 off and on (spec.powerState), it starts on another node"
+            )
+        }
         Drain::Held(why) => format!(
             "the VM runs on a node that is to be emptied, and cannot be moved while it runs \
              ({why}): the node waits for it; switch it off and on (spec.powerState), and it \

@@ -21,7 +21,7 @@ use kite_render::{Vm, migration};
 use kube::api::{ListParams, PropagationPolicy};
 
 use super::{
-    blockers::{drain, is_moving, may_move},
+    blockers::{Drain, drain, is_moving, may_move},
     hold::power,
     machine::runs,
     observe::Observed,
@@ -37,6 +37,10 @@ use crate::{
 /// When to look again whether others have moved, or whether what somebody else ordered for
 /// the VM is over: no watch leads from those back here.
 const TURN: Duration = Duration::from_secs(20);
+
+/// How long it may take `KubeVirt` to begin with an instance that is to leave its node: it
+/// moves few at a time.
+const SLOW: Duration = Duration::from_secs(600);
 
 /// Whether `instance` waits for more, and nobody moves it for that unless Kite does. Of a
 /// cluster of which nobody knows how it is configured that is not said.
@@ -55,7 +59,8 @@ pub(super) async fn look<C: Cluster>(
     kubevirt: Option<&KubeVirt>,
     cluster: &C,
 ) -> Result<Option<Moves>, ClusterError> {
-    if !resize::is_under_way(instance) && !has_moved(instance) {
+    let concerns = resize::is_under_way(instance) || has_moved(instance) || is_to_leave(instance);
+    if !concerns {
         return Ok(None);
     }
     // Whose turn it is matters only to one that is to move.
@@ -185,9 +190,37 @@ fn may_be_ordered(vm: &Vm<'_>, seen: &Observed, moves: &Moves) -> bool {
         && !is_moving(instance)
         && drain(instance).is_none()
         && !moves.is_unfinished()
-        && !moves.is_ordered
+        && moves.foreign.is_empty()
         && moves.ahead(seen.now) == 0
         && seen.move_refused.is_none()
+}
+
+/// Whether an instance is to leave its node, as far as is known can, and does not yet.
+fn is_to_leave(instance: Option<&VirtualMachineInstance>) -> bool {
+    matches!(drain(instance), Some(Drain::Asked(_))) && !is_moving(instance)
+}
+
+/// Why an instance that is to leave its node does not begin to: what `KubeVirt` says of its
+/// order, or that nothing has come of it for long.
+pub(super) fn kept_from_leaving(seen: &Observed) -> Option<String> {
+    let instance = seen.instance.as_ref();
+    if !is_to_leave(instance) {
+        return None;
+    }
+    let said = seen.moves.as_ref().and_then(|it| it.held_up(seen.now));
+    said.or_else(|| {
+        let is_late = late_at(instance).is_some_and(|at| at <= seen.now);
+        let minutes = SLOW.as_secs() / 60;
+        is_late.then(|| format!("KubeVirt has not begun with it in {minutes} minutes"))
+    })
+}
+
+/// When one that is to leave its node should long have begun to, if it is told since when.
+fn late_at(instance: Option<&VirtualMachineInstance>) -> Option<Timestamp> {
+    match drain(instance)? {
+        Drain::Asked(since) => since?.checked_add(SLOW).ok(),
+        Drain::Failed(_) | Drain::Held(_) => None,
+    }
 }
 
 /// When time alone calls for something.
@@ -200,8 +233,9 @@ pub(super) fn next(seen: &Observed) -> Option<Timestamp> {
         Progress::Failed(_, at) | Progress::Moved(at) => Some(at),
         Progress::Unordered | Progress::Ordered(..) | Progress::GivenUp => None,
     });
-    let waits =
-        is_left && !moves.is_unfinished() && (moves.is_ordered || moves.ahead(seen.now) > 0);
+    let is_held_up = || !moves.foreign.is_empty() || moves.ahead(seen.now) > 0;
+    let leaves = is_to_leave(Some(instance));
+    let waits = leaves || is_left && !moves.is_unfinished() && is_held_up();
     let turn = waits.then(|| seen.now.checked_add(TURN).ok()).flatten();
     let refused = seen.move_refused.as_ref().map(|it| it.until);
     let all = stuck.chain(due).chain(turn).chain(refused);

@@ -167,7 +167,7 @@ fn it_is_moved_only_where_that_is_left_to_kite_and_can_be() {
     status.other.insert("migrationState".to_owned(), state);
     let ordered = Observed {
         moves: Some(Moves {
-            is_ordered: true,
+            foreign: vec![ordered(&movable(), 1, "Running")],
             ..Moves::default()
         }),
         ..seen(1, movable())
@@ -229,7 +229,7 @@ fn few_are_moved_at_a_time_and_others_look_again() {
 fn it_is_looked_again_after_what_somebody_else_ordered() {
     let mut seen = seen(1, movable());
     seen.moves = Some(Moves {
-        is_ordered: true,
+        foreign: vec![ordered(&movable(), 1, "Running")],
         ..Moves::default()
     });
     assert_eq!(planned(&seen), None);
@@ -350,6 +350,54 @@ fn an_order_that_has_not_begun_makes_way_for_a_drain() {
         marked.moves = drained.moves.clone();
         assert_eq!(planned(&marked), gone, "{phase}");
     }
+}
+
+#[test]
+fn an_instance_that_does_not_begin_to_leave_its_node_is_told_why() {
+    let asked = |since: Option<&str>| {
+        let mut instance = content();
+        let status = instance.status.as_mut().unwrap();
+        let condition = json!({
+            "type": "EvictionRequested", "status": "True", "lastTransitionTime": since,
+        });
+        status
+            .conditions
+            .push(serde_json::from_value(condition).unwrap());
+        instance
+    };
+    let waiting = |after, since, order: Option<VirtualMachineInstanceMigration>| Observed {
+        moves: Some(Moves {
+            foreign: order.into_iter().collect(),
+            ..Moves::default()
+        }),
+        ..seen(after, asked(since))
+    };
+    let said = |seen: &Observed| kept_from_leaving(seen);
+    let early = waiting(599, Some(SINCE), None);
+    assert_eq!((said(&early), next(&early)), (None, Some(at(619))));
+    let late = said(&waiting(600, Some(SINCE), None)).unwrap();
+    assert!(late.contains("not begun with it in 10 minutes"), "{late}");
+    assert_eq!(said(&waiting(6000, None, None)), None);
+    // Of an order that waits it is known for how long, and why.
+    let mut order = ordered(&movable(), 1, "Pending");
+    assert_eq!(said(&waiting(299, None, Some(order.clone()))), None);
+    let late = said(&waiting(300, None, Some(order.clone()))).unwrap();
+    assert!(late.contains("5 minutes"), "{late}");
+    let rejected = json!({"type": "migrationRejectedByResourceQuota", "status": "True"});
+    let status = order.status.as_mut().unwrap();
+    status
+        .conditions
+        .push(serde_json::from_value(rejected).unwrap());
+    let rejected = said(&waiting(1, None, Some(order))).unwrap();
+    assert!(rejected.contains("quota has no room"), "{rejected}");
+    let begun = ordered(&movable(), 1, "Running");
+    assert_eq!(said(&waiting(500, None, Some(begun.clone()))), None);
+    let mut moves = waiting(6000, Some(SINCE), Some(begun));
+    let status = moves.instance.as_mut().unwrap().status.as_mut().unwrap();
+    let state = json!({"migrationUid": "m"});
+    status.other.insert("migrationState".to_owned(), state);
+    assert_eq!((said(&moves), next(&moves)), (None, None));
+    assert_eq!(said(&seen(6000, content())), None);
 }
 
 #[test]

@@ -43,8 +43,9 @@ pub struct Moves {
     /// Those of Kite's for the VM, whatever size they were for. What is left of the last one
     /// for a size is the memory of how often it was tried.
     pub own: Vec<VirtualMachineInstanceMigration>,
-    /// Somebody else has ordered another migration of the instance, which is not over.
-    pub is_ordered: bool,
+    /// What others have ordered for the instance and is not over, as `KubeVirt` itself does
+    /// for a drain.
+    pub foreign: Vec<VirtualMachineInstanceMigration>,
     /// Another VM in the namespace has one of Kite's that is not over.
     pub is_beside: bool,
     /// Those of Kite's for other VMs in the whole cluster that are not over.
@@ -83,11 +84,12 @@ impl Moves {
             if is_here && (is_ours() || is_named()) {
                 moves.own.push(order);
             } else if !order.is_over() {
-                moves.is_ordered |= is_here && order.spec.vmi_name == vm.name;
-                if is_kites(&order) {
-                    moves.is_beside |= is_here;
-                    moves.others.push(order);
+                let is_kites = is_kites(&order);
+                moves.is_beside |= is_here && is_kites;
+                if is_here && order.spec.vmi_name == vm.name {
+                    moves.foreign.push(order.clone());
                 }
+                moves.others.extend(is_kites.then_some(order));
             }
         }
         moves
@@ -130,6 +132,18 @@ impl Moves {
     /// Whether one of Kite's own for the VM is not over, whatever it is for.
     pub(super) fn is_unfinished(&self) -> bool {
         self.own.iter().any(|it| !it.is_over())
+    }
+
+    /// Why what others have ordered for the instance has not begun, as far as it is told or
+    /// has lasted; none where it has.
+    pub(super) fn held_up(&self, now: Timestamp) -> Option<String> {
+        let late = |order| stuck_at(order).is_some_and(|at| at <= now);
+        let minutes = PAUSE.as_secs() / 60;
+        let said = self.foreign.iter().find_map(said);
+        said.or_else(|| {
+            let is_late = self.foreign.iter().any(late);
+            is_late.then(|| format!("KubeVirt has not begun with it in {minutes} minutes"))
+        })
     }
 
     /// How many others are to move first; 0 if it is the VM's turn. One that has not begun

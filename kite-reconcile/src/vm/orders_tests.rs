@@ -57,15 +57,15 @@ fn orders_are_sorted_by_whose_they_are() {
     let moves = of(&[&smaller, &present]);
     assert_eq!(moves.own.len(), 2);
     assert!(moves.is_memory(&present, &own) && !moves.is_memory(&smaller, &own));
-    assert!(!moves.is_unfinished() && !moves.is_ordered && !moves.is_beside);
+    assert!(!moves.is_unfinished() && moves.foreign.is_empty() && !moves.is_beside);
     let theirs = of(&[&by_hand]);
-    assert!(theirs.is_ordered && theirs.own.is_empty() && theirs.others.is_empty());
+    assert!(!theirs.foreign.is_empty() && theirs.own.is_empty() && theirs.others.is_empty());
     let theirs = of(&[&former]);
-    assert!(theirs.is_ordered && theirs.is_beside && theirs.own.is_empty());
+    assert!(!theirs.foreign.is_empty() && theirs.is_beside && theirs.own.is_empty());
     let theirs = of(&[&beside]);
-    assert!(!theirs.is_ordered && theirs.is_beside && theirs.others.len() == 1);
+    assert!(theirs.foreign.is_empty() && theirs.is_beside && theirs.others.len() == 1);
     let theirs = of(&[&elsewhere]);
-    assert!(!theirs.is_ordered && !theirs.is_beside && theirs.others.len() == 1);
+    assert!(theirs.foreign.is_empty() && !theirs.is_beside && theirs.others.len() == 1);
     // Somebody has made one of its very name: there can be no other.
     let mut taken = present.clone();
     (taken.metadata.owner_references, taken.metadata.labels) = (None, None);

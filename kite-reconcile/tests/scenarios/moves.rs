@@ -30,7 +30,7 @@ const VMS: [(&str, u32, &str); 3] = [("web", 4, "8Gi"), ("db", 2, "4Gi"), ("mail
 
 /// A world whose disks can be attached to several nodes, in which ann has used up her
 /// quota.
-async fn full() -> World {
+pub async fn full() -> World {
     let world = World::played().await;
     let class = json!({
         "metadata": {"name": "kite-vm-storage"}, "provisioner": "csi.example.org",

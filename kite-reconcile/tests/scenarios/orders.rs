@@ -18,7 +18,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    moves::{ANN, configure, growing, has_grown, later, migrate, node_of, orders, ready},
+    moves::{ANN, configure, full, growing, has_grown, later, migrate, node_of, orders, ready},
     world::World,
 };
 
@@ -178,6 +178,33 @@ async fn an_order_that_has_not_begun_makes_way_for_a_drain() {
         theirs.len() == 1 && theirs[0].starts_with("kubevirt-evacuation-"),
         "{theirs:?}"
     );
+    world.delete(&quota).await;
+    later(&world).await;
+    assert_ne!(node_of(&world, "db").await, from, "its node is emptied");
+    assert_eq!(ready(&world.vm("db").await).0, "Running");
+}
+
+/// A second quota beside Kite's, which counts pods, has no room for a second launcher.
+#[tokio::test(start_paused = true)]
+async fn a_vm_that_a_quota_keeps_on_a_node_that_is_to_be_emptied_says_so() {
+    let world = full().await;
+    configure(&world, KubeVirtSpec::default()).await;
+    let pods = Api::<Pod>::namespaced(world.cluster.client().clone(), ANN);
+    let running = pods.list(&ListParams::default()).await.unwrap().items.len();
+    let quota = bound(&world, json!({"pods": running.to_string()})).await;
+    let from = node_of(&world, "db").await;
+    let of_db = ListParams::default().labels("vm.kubevirt.io/name=db");
+    let launcher = pods.list(&of_db).await.unwrap().items.remove(0).name_any();
+    let refused = pods.evict(&launcher, &EvictParams::default()).await;
+    assert!(refused.is_err(), "it moves first");
+    world.settle().await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    world.settle().await;
+    let (reason, message) = ready(&world.vm("db").await);
+    assert_eq!(reason, "RunningWithFault", "{message}");
+    for word in ["migrationRejectedByResourceQuota", "to be emptied"] {
+        assert!(message.contains(word), "{message}");
+    }
     world.delete(&quota).await;
     later(&world).await;
     assert_ne!(node_of(&world, "db").await, from, "its node is emptied");
