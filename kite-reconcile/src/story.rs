@@ -3,7 +3,10 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kite_core::{
     conditions::find,
-    crd::vm_condition::{ACCESSIBLE, DISK_READY, EXPIRED, EXPOSED, READY},
+    crd::{
+        platform_condition::GATEWAY_HOST_KEY_KEPT,
+        vm_condition::{ACCESSIBLE, DISK_READY, EXPIRED, EXPOSED, READY},
+    },
 };
 
 use kite_runtime::events::{Severity, Tale};
@@ -72,6 +75,11 @@ pub fn story(old: &[Condition], new: &[Condition]) -> Vec<Tale> {
             (ACCESSIBLE, "False") if now.reason == KEYS_REPLACED => {
                 Some(tale(Severity::Warning, KEYS_REPLACED, now))
             }
+            (GATEWAY_HOST_KEY_KEPT, "False") => {
+                let reason = format!("GatewayHostKey{}", now.reason);
+                Some(tale(Severity::Warning, &reason, now))
+            }
+            (GATEWAY_HOST_KEY_KEPT, _) => None,
             // What befalls an object beside that, such as being idle.
             (_, "True") => Some(tale(Severity::Normal, &now.reason, now)),
             _ => None,
@@ -108,6 +116,17 @@ mod tests {
             .into_iter()
             .map(|tale| format!("{} {}", tale.severity.as_str(), tale.reason))
             .collect()
+    }
+
+    #[test]
+    fn a_host_key_that_goes_is_a_warning_and_one_that_stays_is_no_news() {
+        let said = |holds, reason| [("GatewayHostKeyKept", holds, reason)];
+        let (kept, gone) = (said(true, "Kept"), said(false, "Gone"));
+        assert!(told(&[], &kept).is_empty());
+        assert_eq!(told(&kept, &gone), ["Warning GatewayHostKeyGone"]);
+        let changed = told(&gone, &said(false, "Changed"));
+        assert_eq!(changed, ["Warning GatewayHostKeyChanged"]);
+        assert!(told(&gone, &kept).is_empty());
     }
 
     #[test]

@@ -48,6 +48,7 @@ async fn the_gateway_is_where_the_cluster_put_it() {
     let host_key = GatewayHostKey {
         public_key: "ssh-ed25519 AAAA".to_owned(),
         fingerprint: "SHA256:UCUi".to_owned(),
+        ..GatewayHostKey::default()
     };
     let mut seen = KitePlatform::new(names::PLATFORM, KitePlatformSpec::default());
     seen.status = Some(KitePlatformStatus {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -495,7 +495,7 @@ pub struct KitePlatformStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway_port: Option<u16>,
     /// Host keys of the SSH gateway: who connects for the first time compares them
-    /// with what the client shows.
+    /// with what the client shows. They stay told when their Secret goes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub gateway_host_keys: Vec<GatewayHostKey>,
@@ -503,7 +503,8 @@ pub struct KitePlatformStatus {
     /// there may be many clients: the gateway bans none of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cluster_addresses: Vec<String>,
-    /// `Ready`, `GatewayExposed`, `WebExposed`, `ResolvedRefs`, `ClientAddressesSeen`.
+    /// `Ready`, `GatewayExposed`, `WebExposed`, `ResolvedRefs`, `ClientAddressesSeen`,
+    /// `GatewayHostKeyKept`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     #[serde(deserialize_with = "crate::time::conditions")]
@@ -517,7 +518,7 @@ pub struct KitePlatformStatus {
 salvaged_status!(KitePlatformStatus, kept: []);
 
 /// A host key of the SSH gateway, the public half.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayHostKey {
     /// The key in OpenSSH's format, as it stands in `known_hosts` after the host:
@@ -527,6 +528,19 @@ pub struct GatewayHostKey {
     /// Its fingerprint, as `ssh` shows it: `SHA256:` and base64.
     #[schemars(length(max = 128))]
     pub fingerprint: String,
+    /// The fingerprint of the key that users were told of before, for a week: clients that
+    /// know that one refuse this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub replaces: Option<String>,
+    /// When it came in the place of that one.
+    #[serde(
+        default,
+        deserialize_with = "crate::time::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("replacedAt must be before the year 9000"))]
+    pub replaced_at: Option<Time>,
 }
 
 /// Types of the conditions in [`KitePlatformStatus::conditions`].
@@ -544,4 +558,7 @@ pub mod platform_condition {
     /// The SSH gateway and the API see the addresses of clients. Absent while the gateway
     /// is not exposed and nothing is wrong with the API.
     pub const CLIENT_ADDRESSES_SEEN: &str = "ClientAddressesSeen";
+    /// The SSH gateway's host key is the one that users were told of. Absent while there never
+    /// was one, or the gateway is not exposed.
+    pub const GATEWAY_HOST_KEY_KEPT: &str = "GatewayHostKeyKept";
 }

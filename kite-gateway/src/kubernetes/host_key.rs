@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kite_core::cluster::ClusterError;
+use kite_core::crd::KitePlatform;
 use kite_core::labels;
 use kite_core::names::key_secret;
-use kube::api::{ObjectMeta, PostParams};
+use kube::api::{ListParams, ObjectMeta, PostParams};
 use kube::{Api, Client};
 use russh::keys::ssh_key::{self, LineEnding};
 use russh::keys::{Algorithm, PrivateKey, PublicKey};
@@ -61,6 +62,15 @@ pub async fn host_key(
     if let Some(secret) = secrets.get_opt(name).await.map_err(failed)? {
         return read(&secret, namespace, name);
     }
+    // It goes on without it: who restarts it to have another key deletes the Secret.
+    for known in known_keys(secrets.clone().into_client()).await {
+        tracing::warn!(
+            secret = %format_args!("{namespace}/{name}"),
+            %known,
+            "the host key that users were told of is gone, and another is made, which their \
+             clients refuse: put the Secret back from a backup, and restart all gateways"
+        );
+    }
     let fresh = new_secret(namespace, name)?;
     match secrets.create(&PostParams::default(), &fresh).await {
         Ok(secret) => read(&secret, namespace, name),
@@ -70,6 +80,16 @@ pub async fn host_key(
         }
         Err(error) => Err(failed(error)),
     }
+}
+
+/// The fingerprints that users were told of; none where that cannot be looked at, as what
+/// follows does not rest on it.
+async fn known_keys(client: Client) -> Vec<String> {
+    let platforms = Api::<KitePlatform>::all(client);
+    let found = platforms.list(&ListParams::default()).await;
+    let statuses = found.into_iter().flatten().filter_map(|it| it.status);
+    let keys = statuses.flat_map(|it| it.gateway_host_keys);
+    keys.map(|it| it.fingerprint).collect()
 }
 
 fn new_secret(namespace: &str, name: &str) -> Result<Secret, HostKeyError> {

@@ -1,12 +1,105 @@
-//! What the SSH gateway's host key is known by. Pure.
+//! What the SSH gateway's host key is known by, and whether it is the one that users were
+//! told of. Pure.
+//!
+//! ```text
+//! there is a key ► Kept ──── its Secret goes ───► Gone ─┐
+//!                   ▲  └──── another is put there ──────┴► Changed ─┐
+//!                   └─────────────── after a week ──────────────────┘
+//! ```
 
-use k8s_openapi::api::core::v1::Secret;
-use kite_core::{crd::GatewayHostKey, names::key_secret};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Time};
+use kite_core::{
+    conditions::NewCondition,
+    crd::{GatewayHostKey, platform_condition::GATEWAY_HOST_KEY_KEPT},
+    names::{self, key_secret},
+};
 use russh::keys::{HashAlg, PublicKey};
+
+/// How long it is told that the key has changed: by then those who use it have met that.
+const TOLD_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// The host keys to tell, and what is said of them; `told` are those that were so far,
+/// `secret` is where the key lies in `namespace`. What cannot be seen any more stays told: by
+/// that it is known whether what comes is another.
+pub(super) fn look(
+    told: &[GatewayHostKey],
+    secret: Option<&Secret>,
+    namespace: &str,
+    now: Timestamp,
+) -> (Vec<GatewayHostKey>, Option<NewCondition>) {
+    let mut keys = host_keys(secret);
+    let place = format!("Secret {namespace}/{}", names::GATEWAY_HOST_KEY_SECRET);
+    let said = |holds, reason: &str, message: String| {
+        NewCondition::new(GATEWAY_HOST_KEY_KEPT, holds, reason, message)
+    };
+    let said = match (told.first(), keys.first_mut()) {
+        (None, None) => None,
+        (Some(before), None) => {
+            let (reason, what) = match secret {
+                None => ("Gone", format!("{place} is gone")),
+                Some(_) => (
+                    "Unreadable",
+                    format!(
+                        "{place} has no public key under {:?}",
+                        key_secret::HOST_PUBLIC
+                    ),
+                ),
+            };
+            let message = format!(
+                "{what}, in which the gateway's host key was that users were told of ({}): put it \
+                 back from a backup; a gateway that starts without it makes itself another, which \
+                 users' clients take for an attack",
+                before.fingerprint
+            );
+            keys = told.to_vec();
+            Some(said(false, reason, message))
+        }
+        (before, Some(key)) => {
+            remember(before, key, now);
+            Some(match &key.replaces {
+                None => {
+                    let kept = "the gateway's host key is the one that users were told of";
+                    said(true, "Kept", kept.to_owned())
+                }
+                Some(before) => {
+                    let message = format!(
+                        "the gateway's host key is {}, and users were told {before} before, so \
+                         that their clients refuse it: put the former key back into {place} if \
+                         nobody meant to change it, or tell them; and restart all gateways, \
+                         which read it when they start",
+                        key.fingerprint
+                    );
+                    said(false, "Changed", message)
+                }
+            })
+        }
+    };
+    (keys, said)
+}
+
+/// Has `key` say what it replaces, if users were told of another `before`.
+fn remember(before: Option<&GatewayHostKey>, key: &mut GatewayHostKey, now: Timestamp) {
+    let Some(before) = before else { return };
+    if before.public_key != key.public_key {
+        key.replaces = Some(before.fingerprint.clone());
+        // No finer than other times of the API.
+        key.replaced_at = Timestamp::from_second(now.as_second()).ok().map(Time);
+        return;
+    }
+    let since = before.replaced_at.as_ref();
+    let until = since.and_then(|since| since.0.checked_add(TOLD_FOR).ok());
+    if until.is_some_and(|until| now < until) {
+        key.replaces.clone_from(&before.replaces);
+        key.replaced_at.clone_from(&before.replaced_at);
+    }
+}
 
 /// The public half of the host key in `secret`. One that cannot be read is none: the
 /// gateway says what is wrong with it.
-pub(super) fn host_keys(secret: Option<&Secret>) -> Vec<GatewayHostKey> {
+fn host_keys(secret: Option<&Secret>) -> Vec<GatewayHostKey> {
     let data = secret.and_then(|secret| secret.data.as_ref());
     let line = data.and_then(|data| data.get(key_secret::HOST_PUBLIC));
     let line = line.and_then(|line| std::str::from_utf8(&line.0).ok());
@@ -17,6 +110,8 @@ pub(super) fn host_keys(secret: Option<&Secret>) -> Vec<GatewayHostKey> {
         Some(GatewayHostKey {
             fingerprint: key.fingerprint(HashAlg::Sha256).to_string(),
             public_key: key.to_openssh().ok()?.trim().to_owned(),
+            replaces: None,
+            replaced_at: None,
         })
     };
     key.and_then(known_by).into_iter().collect()
@@ -50,8 +145,61 @@ mod tests {
             [GatewayHostKey {
                 public_key: key.to_owned(),
                 fingerprint: fingerprint.to_owned(),
+                replaces: None,
+                replaced_at: None,
             }]
         );
+    }
+
+    const KEYS: [&str; 2] = [
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAILM+rvN+ot98qgEN796jTiQfZfG1KaT0PtFDJ/XFSqti",
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ",
+    ];
+
+    type Told = Vec<GatewayHostKey>;
+
+    /// What is told with this line in the Secret, or without it, when `told` was before.
+    fn after(told: &Told, line: Option<&str>, now: &str) -> (Told, String, String) {
+        let secret = line.map(secret);
+        let (keys, said) = look(told, secret.as_ref(), "kite", now.parse().unwrap());
+        let said = said.unwrap();
+        (keys, said.reason.clone(), said.message)
+    }
+
+    #[test]
+    fn a_key_that_goes_or_changes_is_told_of() {
+        let [old, new] = KEYS;
+        let none = look(&[], None, "kite", Timestamp::UNIX_EPOCH);
+        assert_eq!(none, (Vec::new(), None), "the gateway has not started yet");
+        let (told, reason, _) = after(&Vec::new(), Some(old), "2026-05-04T08:00:00Z");
+        assert_eq!(reason, "Kept");
+        let known = told[0].fingerprint.clone();
+        let (unreadable, reason, _) = after(&told, Some("ssh-ed25519 AA"), "2026-05-04T09:00:00Z");
+        assert_eq!((&unreadable, &*reason), (&told, "Unreadable"));
+        // However long it is gone.
+        let (gone, reason, message) = after(&told, None, "2026-05-04T09:00:00Z");
+        assert_eq!((&gone, &*reason), (&told, "Gone"));
+        assert!(message.contains(&known) && message.contains("kite/kite-gateway-host-key"));
+        let (back, reason, _) = after(&gone, Some(old), "2026-05-04T10:00:00Z");
+        assert_eq!(
+            (&back, &*reason),
+            (&told, "Kept"),
+            "it was put back, as it was"
+        );
+
+        let (changed, reason, message) = after(&gone, Some(new), "2026-06-04T11:00:00.5Z");
+        assert_eq!(reason, "Changed");
+        assert!(message.contains(&known) && message.contains(&changed[0].fingerprint));
+        let same = after(&changed, Some(new), "2026-06-11T10:59:59Z");
+        assert_eq!(same, (changed.clone(), reason, message));
+        let (settled, reason, _) = after(&changed, Some(new), "2026-06-11T11:00:00Z");
+        assert_eq!(reason, "Kept", "it is known by now");
+        assert_eq!(settled[0].replaces, None);
+        // Who was told the other meets that, from then on.
+        let (again, reason, _) = after(&changed, Some(old), "2026-06-11T10:00:00Z");
+        assert_eq!(reason, "Changed");
+        let (_, reason, _) = after(&again, Some(old), "2026-06-18T09:59:59Z");
+        assert_eq!(reason, "Changed");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use std::{collections::BTreeSet, ops::Deref};
 
 use async_trait::async_trait;
 use futures::try_join;
+use jiff::Timestamp;
 use k8s_openapi::api::{
     core::v1::{Namespace, Node, Secret, Service},
     networking::v1::Ingress,
@@ -92,6 +93,8 @@ pub struct Observed {
     pub unseen: Vec<Unseen>,
     /// Addresses of nodes and of their pods, in CIDR notation.
     pub nodes: BTreeSet<String>,
+    /// When it is planned.
+    pub now: Timestamp,
 }
 
 /// The Secrets of the platform whose names are fixed. That of a certificate is named by
@@ -168,6 +171,7 @@ impl<'a> Planner for Platforms<'a> {
             unseen,
             // One that cannot be read keeps the others from nothing.
             nodes: walls::addresses(&nodes.items),
+            now: Timestamp::default(),
         })
     }
 
@@ -177,6 +181,10 @@ impl<'a> Planner for Platforms<'a> {
         observed: &Observed,
     ) -> Result<Plan<KitePlatformStatus>, Error> {
         plan(object, observed, self.0.settings)
+    }
+
+    fn at(&self, observed: &mut Observed, now: Timestamp) {
+        observed.now = now;
     }
 
     fn absorb(&self, _: &KitePlatform, observed: &mut Observed, outcome: Outcome) {

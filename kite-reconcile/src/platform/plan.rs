@@ -12,8 +12,8 @@ use kite_core::{
 use kite_render::Platform;
 
 use super::{
-    Observed, Reference, Referent, Unseen, clients, gateway, host_keys::host_keys, part::Part,
-    references, unread, web,
+    Observed, Reference, Referent, Unseen, clients, gateway, host_keys, part::Part, references,
+    unread, web,
 };
 use crate::{Error, context::Settings, plan::Plan};
 
@@ -58,6 +58,17 @@ pub fn plan(
     let cluster_addresses = clients::shared_addresses(seen, &gateway.addresses);
     let (proxied, web_direct) = (settings.proxied, settings.web_direct);
     let seen_clients = clients::condition(&object.spec, proxied, web_direct);
+    let told = object.status.as_ref();
+    let told = told.map_or(&[][..], |it| &it.gateway_host_keys);
+    let secret = seen.host_key.as_ref();
+    let (gateway_host_keys, kept) = if told.is_empty() || object.spec.gateway.enabled {
+        host_keys::look(told, secret, &settings.namespace, seen.now)
+    } else {
+        // Nobody meets the key of a gateway that is not exposed: what comes of it meanwhile
+        // is told once it is again.
+        (told.to_vec(), None)
+    };
+    let kept = kept.filter(|_| object.spec.gateway.enabled);
     let resolved = references::condition(&seen.missing, &seen.unseen);
     let conditions = [ready, gateway.condition, web.condition, resolved];
     Ok(Plan {
@@ -67,13 +78,17 @@ pub fn plan(
             addresses: web.addresses,
             gateway_addresses: gateway.addresses,
             gateway_port: gateway.port,
-            gateway_host_keys: host_keys(seen.host_key.as_ref()),
+            gateway_host_keys,
             cluster_addresses,
             conditions: Vec::new(),
             unreadable: None,
         },
         steps: [gateway.steps, web.steps].concat(),
-        conditions: conditions.into_iter().chain(seen_clients).collect(),
+        conditions: conditions
+            .into_iter()
+            .chain(seen_clients)
+            .chain(kept)
+            .collect(),
         again: if seen.has_namespace && !awaits_untold(seen, settings) {
             RESYNC
         } else {

@@ -5,11 +5,26 @@ use std::time::Duration;
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, ObjectKey},
     conditions::NewCondition,
-    crd::{KitePlatform, KitePlatformStatus, platform_condition::READY},
+    crd::{
+        KitePlatform, KitePlatformStatus,
+        platform_condition::{
+            CLIENT_ADDRESSES_SEEN, GATEWAY_EXPOSED, GATEWAY_HOST_KEY_KEPT, READY, RESOLVED_REFS,
+            WEB_EXPOSED,
+        },
+    },
     names,
 };
 
-use crate::plan::Plan;
+use crate::{plan::Plan, unreadable::as_before};
+
+/// What it says beside [`READY`].
+const OTHERS: [&str; 5] = [
+    GATEWAY_EXPOSED,
+    WEB_EXPOSED,
+    RESOLVED_REFS,
+    CLIENT_ADDRESSES_SEEN,
+    GATEWAY_HOST_KEY_KEPT,
+];
 
 /// When to look again though nothing was heard.
 const RESYNC: Duration = Duration::from_secs(600);
@@ -56,13 +71,17 @@ pub(super) fn plan(object: &KitePlatform, why: &str) -> Plan<KitePlatformStatus>
          may have closed is closed",
         names::PLATFORM
     );
+    let told = object.status.as_ref();
+    let told = told.map_or(&[][..], |it| it.conditions.as_slice());
+    let mut conditions = as_before(told, OTHERS);
+    conditions.insert(0, NewCondition::new(READY, false, "Unreadable", message));
     Plan {
         steps: Vec::new(),
         status: KitePlatformStatus {
             conditions: Vec::new(),
             ..object.status.clone().unwrap_or_default()
         },
-        conditions: vec![NewCondition::new(READY, false, "Unreadable", message)],
+        conditions,
         again: RESYNC,
     }
 }

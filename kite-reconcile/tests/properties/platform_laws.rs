@@ -108,6 +108,7 @@ prop_compose! {
                 missing: Vec::new(),
                 unseen: Vec::new(),
                 nodes: https.then(|| "192.0.2.11/32".to_owned()).into_iter().collect(),
+                now: jiff::Timestamp::default(),
             }
         };
         (World { object, seen }, how)

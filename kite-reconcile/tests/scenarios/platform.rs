@@ -73,6 +73,8 @@ async fn the_gateways_host_key_is_told_whoever_brings_it() {
     let world = with_platform().await;
     let keys = async || status(&world).await.gateway_host_keys;
     assert!(keys().await.is_empty());
+    let conditions = status(&world).await.conditions;
+    assert!(find(&conditions, "GatewayHostKeyKept").is_none());
     let pair = RandomKeys.generate("gateway").unwrap();
     let mut metadata = named("kite-gateway-host-key");
     metadata.namespace = Some(HERE.to_owned());
@@ -95,14 +97,27 @@ async fn the_gateways_host_key_is_told_whoever_brings_it() {
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(pair.host_public.starts_with(&told[0].public_key));
     assert!(told[0].fingerprint.starts_with("SHA256:"), "{told:?}");
+    assert_eq!(says(&world, "GatewayHostKeyKept").await.1, "Kept");
     let another = RandomKeys.generate("gateway").unwrap();
     let data: BTreeMap<_, _> = data(&another).into();
     world.edit(&secret, json!({"data": data})).await;
     world.settle().await;
-    assert_ne!(keys().await, told);
+    let changed = keys().await;
+    assert_ne!(changed, told);
+    let (holds, reason, message) = says(&world, "GatewayHostKeyKept").await;
+    assert_eq!((&*holds, &*reason), ("False", "Changed"));
+    assert!(message.contains(&told[0].fingerprint), "{message}");
+    // What users know stays told, and that it is gone.
     world.delete(&secret).await;
     world.settle().await;
-    assert!(keys().await.is_empty());
+    assert_eq!(keys().await, changed);
+    let (holds, reason, message) = says(&world, "GatewayHostKeyKept").await;
+    assert_eq!((&*holds, &*reason), ("False", "Gone"));
+    assert!(message.contains("from a backup"), "{message}");
+    assert_eq!(says(&world, "Ready").await.0, "True");
+    edit(&world, json!({"gateway": {"enabled": false}})).await;
+    let conditions = status(&world).await.conditions;
+    assert!(find(&conditions, "GatewayHostKeyKept").is_none());
 }
 
 /// A Service that Kite did not make.
