@@ -99,10 +99,10 @@ impl RouteAuthenticator {
 
 #[async_trait]
 impl Authenticator for RouteAuthenticator {
-    async fn password(&self, _login: &LoginName, route: Option<&Route>, password: &str) -> Verdict {
+    async fn password(&self, login: &LoginName, route: Option<&Route>, password: &str) -> Verdict {
         let (turn, hash) = match route {
             Some(route) => (Turn::of(route), route.password.clone()),
-            None => (Turn::Strangers, None),
+            None => (Turn::Stranger(login.to_string()), None),
         };
         let known = hash.is_some();
         let hash = hash.unwrap_or_else(|| self.dummy.clone());

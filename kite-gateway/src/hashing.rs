@@ -29,8 +29,9 @@ pub(crate) enum Turn {
     Owner(String),
     /// Those for a machine whose owner nobody knows.
     Machine(VmKey),
-    /// Those for names that lead nowhere.
-    Strangers,
+    /// Those for a name that leads nowhere. It waits as a machine's does, so that nobody can
+    /// tell one from the other by what is not looked at.
+    Stranger(String),
 }
 
 impl Turn {
@@ -45,6 +46,8 @@ impl Turn {
 
 struct Job {
     hash: PasswordHash,
+    /// The password is wrong whatever the hash says.
+    is_decoy: bool,
     password: String,
     answer: oneshot::Sender<bool>,
 }
@@ -111,13 +114,15 @@ impl HashPool {
         hash: PasswordHash,
         password: String,
     ) -> Option<bool> {
+        let is_decoy = matches!(turn, Turn::Stranger(_));
         let code = self.fitted.code(&hash, &password);
-        if self.fitted.has(&code) {
+        if !is_decoy && self.fitted.has(&code) {
             return Some(true);
         }
         let (answer, verified) = oneshot::channel();
         let job = Job {
             hash,
+            is_decoy,
             password,
             answer,
         };
@@ -136,23 +141,26 @@ impl HashPool {
 
 fn work(queue: &Queue) {
     loop {
-        let next = {
+        let (next, is_idle) = {
             let mut waiting = queue.waiting.lock();
             loop {
                 if waiting.is_over {
                     return;
                 }
                 match waiting.jobs.pop() {
-                    Some(job) => break job,
+                    Some(job) => break (job, waiting.jobs.is_empty()),
                     None => queue.changed.wait(&mut waiting),
                 }
             }
         };
         // Who hung up meanwhile costs nothing more.
-        if !next.answer.is_closed() {
-            let fits = next.hash.verify(&next.password);
-            let _ = next.answer.send(fits);
+        if next.answer.is_closed() {
+            continue;
         }
+        // Any number of names lead nowhere: their hashes hold up nobody's.
+        let is_hashed = !next.is_decoy || is_idle;
+        let fits = is_hashed && next.hash.verify(&next.password);
+        let _ = next.answer.send(fits && !next.is_decoy);
     }
 }
 
@@ -160,9 +168,15 @@ fn work(queue: &Queue) {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::time::Instant;
+
     use super::*;
 
     const LONG: Duration = Duration::from_secs(60);
+
+    fn ann() -> Turn {
+        Turn::Owner("ann".to_owned())
+    }
 
     #[tokio::test]
     async fn verifies_many_at_once() {
@@ -170,7 +184,7 @@ mod tests {
         let hash = PasswordHash::create("right").unwrap();
         let tries = (0..8).map(|i| {
             let password = if i % 2 == 0 { "right" } else { "wrong" };
-            pool.verify(Turn::Strangers, hash.clone(), password.to_owned())
+            pool.verify(ann(), hash.clone(), password.to_owned())
         });
         let answers = futures::future::join_all(tries).await;
         assert_eq!(answers, [Some(true), Some(false)].repeat(4));
@@ -181,7 +195,7 @@ mod tests {
         let pool = HashPool::new(1, Duration::ZERO).unwrap();
         let hash = PasswordHash::create("right").unwrap();
         for password in ["right", "wrong"] {
-            let answer = pool.verify(Turn::Strangers, hash.clone(), password.to_owned());
+            let answer = pool.verify(ann(), hash.clone(), password.to_owned());
             assert_eq!(answer.await, None, "{password}");
         }
     }
@@ -210,12 +224,41 @@ mod tests {
         assert!(before <= 3, "{before} of the other's came first");
     }
 
+    /// However many names are guessed at that lead nowhere, each is answered as one that
+    /// leads somewhere, and that one costs no more than it does alone.
+    #[tokio::test]
+    async fn names_that_lead_nowhere_wait_as_others_and_hold_up_nobody() {
+        let pool = HashPool::new(1, LONG).unwrap();
+        let hash = PasswordHash::create("right").unwrap();
+        let begun = Instant::now();
+        assert_eq!(
+            pool.verify(ann(), hash.clone(), "wrong".to_owned()).await,
+            Some(false)
+        );
+        let alone = begun.elapsed();
+        let nowhere = |number: usize| {
+            let turn = Turn::Stranger(format!("nobody-{number}"));
+            pool.verify(turn, hash.clone(), "right".to_owned())
+        };
+        let flood = futures::future::join_all((0..40 * MOST_EACH).map(nowhere));
+        let begun = Instant::now();
+        let (flood, answer) =
+            futures::join!(flood, pool.verify(ann(), hash.clone(), "right".to_owned()));
+        assert_eq!(answer, Some(true));
+        assert!(flood.iter().all(|it| *it == Some(false)), "none is right");
+        // Each of them hashed would be 2560 times that.
+        assert!(begun.elapsed() < alone * 200, "{:?}", begun.elapsed());
+        // Of one name no more wait than of one owner.
+        pool.queue.waiting.lock().jobs = Turns::new(0);
+        assert_eq!(nowhere(1).await, None);
+        assert_eq!(pool.verify(ann(), hash.clone(), "x".to_owned()).await, None);
+    }
+
     #[tokio::test]
     async fn a_password_that_fitted_costs_no_second_hash() {
         let pool = HashPool::new(1, LONG).unwrap();
         let hash = PasswordHash::create("right").unwrap();
-        let verify =
-            |password: &str| pool.verify(Turn::Strangers, hash.clone(), password.to_owned());
+        let verify = |password: &str| pool.verify(ann(), hash.clone(), password.to_owned());
         assert_eq!(verify("right").await, Some(true));
         // No thread is left that could hash.
         pool.queue.waiting.lock().is_over = true;

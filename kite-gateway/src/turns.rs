@@ -7,7 +7,7 @@ use std::hash::Hash;
 /// What waits, by whose it is.
 pub(crate) struct Turns<K, T> {
     waiting: HashMap<K, VecDeque<T>>,
-    /// Whose turn it is next; each of those who wait is in it once.
+    /// Whose turn it is next; each of those above is in it once.
     order: VecDeque<K>,
     most_each: usize,
 }
@@ -30,7 +30,14 @@ impl<K: Eq + Hash + Clone, T> Turns<K, T> {
         item: T,
         is_wanted: impl Fn(&T) -> bool,
     ) -> Result<(), T> {
-        let waiting = self.waiting.entry(whose.clone()).or_default();
+        if self.most_each == 0 {
+            return Err(item);
+        }
+        let Some(waiting) = self.waiting.get_mut(&whose) else {
+            self.waiting.insert(whose.clone(), VecDeque::from([item]));
+            self.order.push_back(whose);
+            return Ok(());
+        };
         if waiting.len() >= self.most_each {
             waiting.retain(is_wanted);
         }
@@ -38,10 +45,12 @@ impl<K: Eq + Hash + Clone, T> Turns<K, T> {
             return Err(item);
         }
         waiting.push_back(item);
-        if !self.order.contains(&whose) {
-            self.order.push_back(whose);
-        }
         Ok(())
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
     }
 
     /// The next item.
