@@ -18,6 +18,8 @@ const LONGEST: Duration = Duration::from_secs(120);
 /// Wait after an error that only an edit mends; the edit itself is noticed at
 /// once.
 const PERMANENT: Duration = Duration::from_secs(600);
+/// Longest wait that a server may ask for.
+const LONGEST_WISH: Duration = Duration::from_secs(3600);
 
 /// Counts the errors of each object in a row: exponential, with jitter, so that
 /// objects that failed together do not come back together.
@@ -41,7 +43,7 @@ impl Backoff {
             exponential(errors)
         };
         base.mul_f64(rand::rng().random_range(0.75..1.25))
-            .max(error.retry_after().unwrap_or_default())
+            .max(error.retry_after().unwrap_or_default().min(LONGEST_WISH))
     }
 
     /// How many errors in a row the object has had.
@@ -98,7 +100,10 @@ mod tests {
     fn what_the_server_asks_for_is_the_least() {
         let backoff = Backoff::default();
         let hour = Duration::from_secs(3600);
-        let wait = backoff.after("K", ObjectKey::cluster("a"), &unavailable(Some(hour)));
-        assert_eq!(wait, hour);
+        // Nobody is left alone for longer, whatever a server says.
+        for wish in [hour, hour * 2, Duration::MAX] {
+            let wait = backoff.after("K", ObjectKey::cluster("a"), &unavailable(Some(wish)));
+            assert_eq!(wait, hour);
+        }
     }
 }

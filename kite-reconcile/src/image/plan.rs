@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::OwnerReference};
 use kite_core::{
-    cdi::{DATA_IMPORT_CRON_LABEL, DataSource},
+    cdi::{DATA_IMPORT_CRON_LABEL, DataImportCron, DataSource},
     cluster::Object,
     conditions::NewCondition,
     crd::{ImagePhase, KiteImage, KiteImageStatus},
@@ -117,7 +117,7 @@ fn steps(image: &Image<'_>, seen: &Observed) -> Result<Vec<Step>, NewCondition> 
         Some(desired) => want(&mut steps, &desired, seen.source.as_ref())?,
         None => {
             if let Some(source) = &seen.source
-                && !is_kept_by_cron(image, source)
+                && !is_kept_by_cron(image, seen, source)
             {
                 let message = format!(
                     "DataSource {} is there and belongs to something else: it must go, or the \
@@ -131,10 +131,15 @@ fn steps(image: &Image<'_>, seen: &Observed) -> Result<Vec<Step>, NewCondition> 
     Ok(steps)
 }
 
-/// Whether CDI keeps the `DataSource` for the image's cron.
-fn is_kept_by_cron(image: &Image<'_>, source: &DataSource) -> bool {
+/// Whether CDI keeps the `DataSource` for the image's cron, and not for one of somebody else's
+/// that has the name.
+fn is_kept_by_cron(image: &Image<'_>, seen: &Observed, source: &DataSource) -> bool {
+    let like = image.metadata(seen.platform.image_namespace());
+    let is_foreign = |cron: &DataImportCron| standing(&cron.metadata, &like) == Standing::Foreign;
     let cron = source.labels().get(DATA_IMPORT_CRON_LABEL);
-    cron.is_some_and(|cron| cron == image.name)
+    image.object.spec.refresh_schedule.is_some()
+        && cron.is_some_and(|cron| cron == image.name)
+        && !seen.cron.as_ref().is_some_and(is_foreign)
 }
 
 fn want<K: Object>(
@@ -208,7 +213,9 @@ fn deletion(image: &Image<'_>, seen: &Observed) -> (Vec<Step>, String) {
         let standing = match &seen.source {
             // What is left of a cron that is gone.
             Some(source) if matches!(object, AnyObject::DataSource(_)) => {
-                if is_kept_by_cron(image, source) && source.metadata.deletion_timestamp.is_none() {
+                if is_kept_by_cron(image, seen, source)
+                    && source.metadata.deletion_timestamp.is_none()
+                {
                     Standing::Ours
                 } else {
                     standing(object.metadata(), &like)

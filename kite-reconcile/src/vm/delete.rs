@@ -25,6 +25,9 @@ use crate::{
 /// Annotation in which cert-manager says for which Certificate it made a Secret.
 const CERTIFICATE_NAME: &str = "cert-manager.io/certificate-name";
 
+/// Annotation of cert-manager on Secrets that it made: the hosts, with commas between.
+const ALT_NAMES: &str = "cert-manager.io/alt-names";
+
 /// Why a VM that goes is not ready.
 pub(super) const DELETING: &str = "Deleting";
 
@@ -269,7 +272,7 @@ pub(super) fn claim(
 /// What cert-manager made for the VM's domain: it leaves it behind when the
 /// Ingress goes that asked for it.
 pub(super) fn certificate(
-    _: &Vm<'_>,
+    vm: &Vm<'_>,
     seen: &Observed,
     stored: Option<&Secret>,
     name: &str,
@@ -278,6 +281,7 @@ pub(super) fn certificate(
         let annotations = secret.metadata.annotations.as_ref();
         annotations.and_then(|all| all.get(CERTIFICATE_NAME))
             .is_some_and(|it| it == name)
+            && is_of_domain(vm, annotations.and_then(|all| all.get(ALT_NAMES)))
             // The one that the platform names is everybody's.
             && seen.platform.exposure.certificate.secret_name.as_deref() != Some(name)
             && !seen.platform.is_unread("exposure")
@@ -287,6 +291,17 @@ pub(super) fn certificate(
         Some(secret) => Left::Delete(secret.clone().into()),
         None => Left::Nothing,
     }
+}
+
+/// Whether a certificate for `hosts` is of a domain of the VM's. In a user's namespace nobody
+/// else has certificates of that name; elsewhere others may.
+fn is_of_domain(vm: &Vm<'_>, hosts: Option<&String>) -> bool {
+    if names::user_of_namespace(vm.namespace).is_some() {
+        return true;
+    }
+    let prefix = vm.object.spec.domain_prefix.as_deref();
+    let mut hosts = hosts.map_or("", String::as_str).split(',');
+    prefix.is_some_and(|prefix| hosts.any(|host| host.split('.').next() == Some(prefix)))
 }
 
 /// Whether the instance is what is left of the VM's own machine: not that of

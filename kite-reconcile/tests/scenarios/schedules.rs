@@ -6,11 +6,12 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use kite_core::{
-    cdi::{DataImportCron, DataSource, DataVolume},
+    cdi::{DataImportCron, DataImportCronSpec, DataSource, DataVolume},
     conditions::find,
     crd::{ImagePhase, ImageSource, KiteImage, KiteImageStatus, RegistrySource, VmPhase},
 };
 use kite_fake::actors::{Rule, Selector};
+use kube::api::ObjectMeta;
 use serde_json::json;
 
 use crate::world::{World, image, named, vm_named};
@@ -284,6 +285,49 @@ async fn a_missing_image_namespace_is_named() {
         status(&world, "debian-12").await.phase,
         Some(ImagePhase::Ready)
     );
+}
+
+/// What CDI keeps for somebody else's schedule is theirs, whatever image has the name.
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_for_a_schedule_of_others_outlives_an_image_of_its_name() {
+    for is_scheduled in [true, false] {
+        let world = world().await;
+        let ours = world.find::<DataImportCron>(IMAGES, "fresh").await.unwrap();
+        let theirs = DataImportCron {
+            metadata: ObjectMeta {
+                name: Some("theirs".to_owned()),
+                namespace: Some(IMAGES.to_owned()),
+                ..ObjectMeta::default()
+            },
+            spec: DataImportCronSpec {
+                managed_data_source: "theirs".to_owned(),
+                ..ours.spec
+            },
+            ..DataImportCron::default()
+        };
+        world.create(theirs).await;
+        world.settle().await;
+        let kept = world.find::<DataSource>(IMAGES, "theirs").await.unwrap();
+        let mut image = fresh("theirs");
+        if !is_scheduled {
+            image.spec.refresh_schedule = None;
+        }
+        let image = world.create(image).await;
+        world.settle().await;
+        let seen = status(&world, "theirs").await;
+        assert_eq!(find(&seen.conditions, "Ready").unwrap().reason, "NameTaken");
+        world.delete(&image).await;
+        world.settle().await;
+        assert_eq!(world.find::<KiteImage>("", "theirs").await, None);
+        let left = world.find::<DataSource>(IMAGES, "theirs").await.unwrap();
+        assert_eq!(left.metadata.uid, kept.metadata.uid, "{is_scheduled}");
+        assert!(
+            world
+                .find::<DataImportCron>(IMAGES, "theirs")
+                .await
+                .is_some()
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]
