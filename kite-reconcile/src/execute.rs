@@ -13,7 +13,10 @@ use kite_core::{
     crd::{KEPT_FOR, Kept, KiteReservation},
     kubevirt::{self, VirtualMachine, VirtualMachineInstance},
 };
-use kube::ResourceExt as _;
+use kube::{
+    ResourceExt as _,
+    api::{ObjectMeta, PropagationPolicy},
+};
 
 use kite_runtime::{
     events::Tale,
@@ -34,6 +37,7 @@ use crate::{
     moves,
     objects::AnyObject,
     plan::{Change, Outcome},
+    refused::Refused,
     story::story,
 };
 
@@ -45,8 +49,12 @@ async fn keep<C: Cluster>(
     tools: Tools<'_>,
 ) -> Result<ClaimState, Error> {
     if kept::is_full(cluster, claim, user_uid.as_deref()).await? {
-        claims::give_up(cluster, claim).await?;
-        return Ok(ClaimState::Free);
+        // Another VM of the owner's may have taken it back meanwhile, and it is the same object.
+        let deleted = cluster.delete_unchanged(claim, PropagationPolicy::Background);
+        return match deleted.await {
+            Ok(()) | Err(ClusterError::NotFound { .. }) => Ok(ClaimState::Free),
+            Err(error) => Err(error.into()),
+        };
     }
     let over = (tools.clock)().saturating_add(KEPT_FOR);
     let over = over.unwrap_or(Timestamp::MAX);
@@ -77,35 +85,37 @@ async fn fulfil<C: Cluster>(
     Ok(state)
 }
 
-/// Has a disk's claim grow, which may be refused.
+/// Has a disk's claim grow for the object of `meta`, which may be refused.
 async fn grow<C: Cluster>(
     claim: &PersistentVolumeClaim,
+    meta: &ObjectMeta,
     cluster: &C,
-    manager: FieldManager,
-) -> Result<Outcome, Error> {
-    let grown = cluster.apply(manager, claim).await;
+    tools: Tools<'_>,
+) -> Result<Done<Outcome>, Error> {
+    let grown = cluster.apply(tools.settings.manager, claim).await;
     match grown.map_err(Error::from) {
-        Ok(grown) => Ok(Outcome::Stored(grown.into())),
+        Ok(grown) => Ok(Outcome::Stored(grown.into()).into()),
         Err(error) => match error.refusal() {
-            Some(refusal) => Ok(Outcome::GrowthRefused(refusal.to_string())),
+            Some(refusal) => Ok(Refused::Growth.done(&refusal.to_string(), meta, tools.clock)),
             None => Err(error),
         },
     }
 }
 
-/// Makes a way to a VM, which may be refused.
+/// Makes a way to the VM of `meta`, which may be refused.
 async fn expose<C: Cluster>(
     desired: &AnyObject,
+    meta: &ObjectMeta,
     cluster: &C,
-    manager: FieldManager,
-) -> Result<Outcome, Error> {
-    match desired.apply(cluster, manager).await {
-        Ok(stored) => Ok(Outcome::Stored(stored)),
+    tools: Tools<'_>,
+) -> Result<Done<Outcome>, Error> {
+    match desired.apply(cluster, tools.settings.manager).await {
+        Ok(stored) => Ok(Outcome::Stored(stored).into()),
         Err(
             refusal @ (ClusterError::Invalid { .. }
             | ClusterError::Forbidden { .. }
             | ClusterError::NotFound { .. }),
-        ) => Ok(Outcome::ExposureRefused(refusal.to_string())),
+        ) => Ok(Refused::Exposure.done(&refusal.to_string(), meta, tools.clock)),
         Err(error) => Err(error.into()),
     }
 }
@@ -161,8 +171,10 @@ impl Executor for Tools<'_> {
                 Outcome::Stored(stored)
             }
             Change::Apply(desired) => Outcome::Stored(desired.apply(cluster, manager).await?),
-            Change::Grow(claim) => grow(claim, cluster, manager).await?,
-            Change::Expose(desired) => expose(desired, cluster, manager).await?,
+            Change::Grow(claim) => return grow(claim, object.meta(), cluster, *self).await,
+            Change::Expose(desired) => {
+                return expose(desired, object.meta(), cluster, *self).await;
+            }
             Change::Restart { machine, instance } => {
                 restart(cluster, machine, instance).await?;
                 Outcome::RestartAsked

@@ -95,6 +95,7 @@ pub mod offer;
 pub mod operator;
 pub mod plan;
 pub mod platform;
+mod refused;
 mod run;
 mod slots;
 mod stage;

@@ -51,7 +51,7 @@ pub(crate) async fn order<C: Cluster>(
         ) => {
             let refusal = refusal_of(order, refusal.to_string(), REFUSED, clock);
             Ok(Done {
-                outcome: Outcome::MoveRefused(refusal.clone()),
+                outcome: Outcome::Refused(refusal.clone()),
                 refusal: Some(refusal),
             })
         }

@@ -159,12 +159,8 @@ pub enum Outcome {
     Stored(AnyObject),
     /// The object is gone.
     Gone(AnyObject),
-    /// The claim on storage may not grow, for this reason.
-    GrowthRefused(String),
-    /// The VM may not be exposed, for this reason.
-    ExposureRefused(String),
-    /// The VM is not moved to another launcher for now.
-    MoveRefused(Refusal),
+    /// Something is not done for now, and the rest goes on.
+    Refused(Refusal),
     /// The VM's restart was asked for.
     RestartAsked,
     /// The claim stands like this now.

@@ -18,16 +18,19 @@ pub struct Refusal {
     pub until: Timestamp,
 }
 
-/// The last refusal of each object. After a crash it is asked for once more.
+/// What was refused to each object. After a crash it is asked for once more.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
-    of: Mutex<HashMap<(&'static str, ObjectKey), Refusal>>,
+    of: Mutex<HashMap<(&'static str, ObjectKey), Vec<Refusal>>>,
 }
 
 impl Refusals {
     /// Something was refused to the object.
     pub(crate) fn note(&self, kind: &'static str, key: ObjectKey, refusal: Refusal) {
-        self.of.lock().insert((kind, key), refusal);
+        let mut of = self.of.lock();
+        let known = of.entry((kind, key)).or_default();
+        known.retain(|it| it.of != refusal.of);
+        known.push(refusal);
     }
 
     /// What was refused to the object, until that is over.
@@ -36,15 +39,18 @@ impl Refusals {
         kind: &'static str,
         key: &ObjectKey,
         now: Timestamp,
-    ) -> Option<Refusal> {
+    ) -> Vec<Refusal> {
         let mut of = self.of.lock();
         let key = (kind, key.clone());
-        let refusal = of.get(&key)?;
-        if refusal.until > now {
-            return Some(refusal.clone());
+        let Some(known) = of.get_mut(&key) else {
+            return Vec::new();
+        };
+        known.retain(|it| it.until > now);
+        let known = known.clone();
+        if known.is_empty() {
+            of.remove(&key);
         }
-        of.remove(&key);
-        None
+        known
     }
 
     /// The object is gone.
@@ -71,12 +77,24 @@ mod tests {
         };
         refusals.note("K", a.clone(), refusal.clone());
         refusals.note("K", b.clone(), refusal.clone());
-        assert_eq!(refusals.known("K", &a, at(159)), Some(refusal));
-        assert_eq!(refusals.known("Other", &a, at(159)), None);
-        assert_eq!(refusals.known("K", &a, at(160)), None);
-        // It is not kept, either.
-        assert_eq!(refusals.known("K", &a, at(0)), None);
+        let other = Refusal {
+            of: "the way".to_owned(),
+            until: at(200),
+            ..refusal.clone()
+        };
+        refusals.note("K", a.clone(), other.clone());
+        assert_eq!(refusals.known("K", &a, at(159)), [refusal, other.clone()]);
+        assert!(refusals.known("Other", &a, at(159)).is_empty());
+        assert_eq!(refusals.known("K", &a, at(160)), [other.clone()]);
+        // It is not kept, either, and there is one of each.
+        assert_eq!(refusals.known("K", &a, at(0)), [other.clone()]);
+        let again = Refusal {
+            until: at(300),
+            ..other
+        };
+        refusals.note("K", a.clone(), again.clone());
+        assert_eq!(refusals.known("K", &a, at(0)), [again]);
         refusals.forget("K", &b);
-        assert_eq!(refusals.known("K", &b, at(0)), None);
+        assert!(refusals.known("K", &b, at(0)).is_empty());
     }
 }

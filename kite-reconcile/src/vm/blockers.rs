@@ -294,7 +294,7 @@ pub(crate) fn words_of(condition: &StatusCondition) -> Option<String> {
 }
 
 /// Others' words as they are told.
-pub(super) fn bounded(words: &str) -> Option<String> {
+pub(crate) fn bounded(words: &str) -> Option<String> {
     let words = words.trim().trim_end_matches('.');
     let mut kept: String = words.chars().take(LONGEST).collect();
     if kept.len() < words.len() {

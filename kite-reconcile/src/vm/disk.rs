@@ -22,7 +22,8 @@ use super::{
     volume::Overhead,
 };
 use crate::{
-    plan::{Change, Step},
+    plan::{Change, Refusal, Step},
+    refused::Refused,
     standing::guarded,
 };
 
@@ -82,11 +83,16 @@ impl Draft<'_> {
         let has = claim.and_then(claim_size);
         let is_smaller = has.is_some_and(|has| !overhead.has_room(&has, wanted));
         let size = overhead.claim_for(wanted);
-        if is_smaller && seen.growth_refused.is_none() {
+        if is_smaller && growth_refused(vm, seen).is_none() {
             let grown = guarded(&disk::grown_claim(vm, &size), claim);
             self.steps.push(Step::Change(Change::Grow(Box::new(grown))));
         }
     }
+}
+
+/// Why it does not grow for now.
+fn growth_refused<'a>(vm: &Vm<'_>, seen: &'a Observed) -> Option<&'a Refusal> {
+    Refused::Growth.among(&seen.refused, &vm.object.metadata)
 }
 
 /// Whether somebody has to do something for the disk to go on.
@@ -113,7 +119,7 @@ pub(super) fn condition(
     if let Some(lost) = lost::condition(vm, seen, share.has_disk.as_ref()) {
         return lost;
     }
-    if let Some(why) = &seen.growth_refused {
+    if let Some(Refusal { why, .. }) = growth_refused(vm, seen) {
         let size = wanted_disk(vm, share);
         return NewCondition::new(
             DISK_READY,

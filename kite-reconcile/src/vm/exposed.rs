@@ -16,7 +16,8 @@ use super::{draft::Draft, observe::Observed, reserved::has_domain};
 use crate::{
     matches::is_applied,
     objects::AnyObject,
-    plan::{Change, Step},
+    plan::{Change, Refusal, Step},
+    refused::Refused,
     standing::{Needed, Standing, guarded, needed, standing},
 };
 
@@ -40,7 +41,7 @@ pub(super) fn condition(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
     if let Some(Ok(not_ours)) = service.map(|it| made(&service::web(vm), it)) {
         return Some(not_ours);
     }
-    if let Some(why) = &seen.exposure_refused {
+    if let Some(Refusal { why, .. }) = refused(vm, seen) {
         return Some(no(
             "Refused",
             format!(
@@ -58,6 +59,11 @@ pub(super) fn condition(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
         Exposure::Route(desired) => made(&*desired, seen.route.as_ref())
             .unwrap_or_else(|stored| by_route(stored, &seen.platform, &host)),
     })
+}
+
+/// Why it may not be exposed for now.
+fn refused<'a>(vm: &Vm<'_>, seen: &'a Observed) -> Option<&'a Refusal> {
+    Refused::Exposure.among(&seen.refused, &vm.object.metadata)
 }
 
 /// Whether the VM's present domain is led to it by an object of its own: not one
@@ -230,16 +236,17 @@ impl Draft<'_> {
         let desired = host
             .as_deref()
             .map(|host| exposure::exposure(vm, &seen.platform, host));
+        let may_be_made = is_led && refused(vm, seen).is_none();
         let (is_ingress, is_route) = match &desired {
             Some(Exposure::Ingress(desired)) => {
-                if is_led {
-                    self.exposed(&**desired, seen.ingress.as_ref(), seen);
+                if may_be_made {
+                    self.exposed(&**desired, seen.ingress.as_ref());
                 }
                 (true, false)
             }
             Some(Exposure::Route(desired)) => {
-                if is_led {
-                    self.exposed(&**desired, seen.route.as_ref(), seen);
+                if may_be_made {
+                    self.exposed(&**desired, seen.route.as_ref());
                 }
                 (false, true)
             }
@@ -259,11 +266,11 @@ impl Draft<'_> {
 
     /// Plans for what exposes the VM. An object of somebody else's that has its
     /// name is told by the condition, and holds up nothing else.
-    fn exposed<K: Object>(&mut self, desired: &K, stored: Option<&K>, seen: &Observed)
+    fn exposed<K: Object>(&mut self, desired: &K, stored: Option<&K>)
     where
         AnyObject: From<K>,
     {
-        if needed(desired, stored, "VM") == Needed::Apply && seen.exposure_refused.is_none() {
+        if needed(desired, stored, "VM") == Needed::Apply {
             self.steps.push(Step::Change(Change::Expose(
                 guarded(desired, stored).into(),
             )));

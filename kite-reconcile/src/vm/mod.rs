@@ -38,12 +38,13 @@ mod walls;
 
 use async_trait::async_trait;
 use kite_core::{
-    cluster::Cluster,
+    cluster::{Cluster, ClusterError},
     crd::{KiteVirtualMachine, KiteVirtualMachineStatus},
 };
 use kite_render::Vm;
 use kube::runtime::controller::Action;
 
+pub(crate) use self::blockers::bounded;
 pub(crate) use self::login::KEYS_REPLACED;
 pub(crate) use self::offer::{is_fulfilled, is_of as is_claim_of};
 pub use self::{
@@ -58,6 +59,7 @@ use crate::{
     context::{Context, Tools},
     objects::AnyObject,
     plan::{Change, Outcome, Plan, Refusal, Step},
+    refused::Refused,
 };
 use kite_runtime::plan::{Planner, Urgency, reconcile as reconcile_by_plan};
 
@@ -153,10 +155,17 @@ impl<'a> Planner for Vms<'a> {
         observed.recall(refusal);
     }
 
-    fn on_refusal(&self, object: &KiteVirtualMachine, observed: &Observed) -> Option<Change> {
+    fn on_refusal(
+        &self,
+        object: &KiteVirtualMachine,
+        observed: &Observed,
+        why: &ClusterError,
+    ) -> Option<(Change, Refusal)> {
         let vm = kite_render::Vm::of(object).ok()?;
-        let claim = offer::unfulfilled(&vm, observed).filter(|_| observed.disk.is_none());
-        claim.cloned().map(Change::Unclaim)
+        let claim = offer::unfulfilled(&vm, observed).filter(|_| observed.disk.is_none())?;
+        let (meta, now) = (&object.metadata, observed.now);
+        let refusal = Refused::Offer.because(&why.to_string(), meta, now);
+        Some((Change::Unclaim(claim.clone()), refusal))
     }
 
     fn urgency(&self, old: &KiteVirtualMachineStatus, new: &KiteVirtualMachineStatus) -> Urgency {

@@ -192,7 +192,7 @@ fn may_be_ordered(vm: &Vm<'_>, seen: &Observed, moves: &Moves) -> bool {
         && !moves.is_unfinished()
         && moves.foreign.is_empty()
         && moves.ahead(seen.now) == 0
-        && seen.move_refused.is_none()
+        && refused(seen).is_none()
 }
 
 /// Whether an instance is to leave its node, as far as is known can, and does not yet.
@@ -237,15 +237,16 @@ pub(super) fn next(seen: &Observed) -> Option<Timestamp> {
     let leaves = is_to_leave(Some(instance));
     let waits = leaves || is_left && !moves.is_unfinished() && is_held_up();
     let turn = waits.then(|| seen.now.checked_add(TURN).ok()).flatten();
-    let refused = seen.move_refused.as_ref().map(|it| it.until);
+    let refused = refused(seen).map(|it| it.until);
     let all = stuck.chain(due).chain(turn).chain(refused);
     all.filter(|at| *at > seen.now).min()
 }
 
-/// Whether `refusal` is of a move for the size that the instance is to have now.
-pub(super) fn is_of_now(refusal: &Refusal, instance: Option<&VirtualMachineInstance>) -> bool {
-    let name = instance.and_then(|it| migration::name_for_resize(it, 1));
-    name.is_some_and(|name| names::change_of_resize(&name) == refusal.of)
+/// Why the instance is not moved for now for the size that it is to have.
+pub(super) fn refused(seen: &Observed) -> Option<&Refusal> {
+    let name = migration::name_for_resize(seen.instance.as_ref()?, 1)?;
+    let of = names::change_of_resize(&name);
+    seen.refused.iter().find(|it| it.of == of)
 }
 
 #[cfg(test)]

@@ -151,7 +151,7 @@ fn it_is_moved_only_where_that_is_left_to_kite_and_can_be() {
         ..seen(1, movable())
     };
     let refused = Observed {
-        move_refused: Some(refusal(at(60))),
+        refused: vec![refusal(at(60))],
         ..seen(1, movable())
     };
     let fixed = seen(1, waiting(&[("LiveMigratable", "False")]));

@@ -94,15 +94,13 @@ pub struct Observed {
     /// Whether its Secrets may not be seen since it is in no user's namespace; only looked
     /// at when it goes.
     pub are_secrets_out_of_reach: bool,
-    /// Why the claim may not grow, once that was tried.
-    pub growth_refused: Option<String>,
+    /// What was refused a while ago or just now, and is not tried again yet.
+    pub refused: Vec<Refusal>,
     /// How `KubeVirt` is configured; only looked at while the VM is given more.
     pub kubevirt: Option<KubeVirt>,
     /// The orders to move it for that; only looked at while one is to be given, or may
     /// have been left, and when the VM goes; nothing where the controller may not look.
     pub moves: Option<Moves>,
-    /// Why it is not moved for now, once that was tried.
-    pub move_refused: Option<Refusal>,
     /// Since when the VM's status says that it waits for more.
     pub resizing_since: Option<jiff::Timestamp>,
     /// Whether a restart was asked for just now.
@@ -112,8 +110,6 @@ pub struct Observed {
     /// There is certainly neither, by what the API server itself has said; only looked
     /// at when the disk of a VM that goes is to go next, or its Secrets.
     pub is_surely_off: bool,
-    /// Why the domain may not be exposed, once that was tried.
-    pub exposure_refused: Option<String>,
     /// The Secret with the domain's certificate, which somebody else puts there,
     /// is not there.
     pub certificate_missing: bool,
@@ -239,15 +235,13 @@ impl Observed {
                 cloud_init,
                 key_secret,
             },
-            growth_refused: None,
+            refused: Vec::new(),
             kubevirt,
             moves,
-            move_refused: None,
             resizing_since: resizing_since(object),
             restart_asked: false,
             instance,
             is_surely_off,
-            exposure_refused: None,
         });
         if seen.owner.is_some() && !deleting && quota::asks(&vm, &seen) {
             seen.look_at_those_told(&vm, cluster).await?;
@@ -297,11 +291,10 @@ impl Observed {
         self.siblings_are_current = are_current;
     }
 
-    /// Takes in what was refused a while ago, if it is of what is to be now.
+    /// Takes in what was refused a while ago.
     pub(super) fn recall(&mut self, refusal: Refusal) {
-        if moving::is_of_now(&refusal, self.instance.as_ref()) {
-            self.move_refused = Some(refusal);
-        }
+        self.refused.retain(|it| it.of != refusal.of);
+        self.refused.push(refusal);
     }
 
     /// Takes in what came of a change for the VM of this name.
@@ -313,20 +306,12 @@ impl Observed {
                     _ => self.claims.absorb(&claim, *state),
                 };
             }
-            Outcome::GrowthRefused(why) => {
-                self.growth_refused = Some(why);
-                return;
-            }
             Outcome::RestartAsked => {
                 self.restart_asked = true;
                 return;
             }
-            Outcome::MoveRefused(refusal) => {
-                self.move_refused = Some(refusal);
-                return;
-            }
-            Outcome::ExposureRefused(why) => {
-                self.exposure_refused = Some(why);
+            Outcome::Refused(refusal) => {
+                self.recall(refusal);
                 return;
             }
             Outcome::Stored(object) => (object, false),

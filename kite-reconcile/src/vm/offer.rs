@@ -7,7 +7,7 @@
 //! used up. The claim itself says so from then on, for the VM may go before
 //! anybody else has noted it.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, ObjectKey},
     conditions::{self, NewCondition},
@@ -24,7 +24,8 @@ use super::{draft::Obstacle, expiry::later, machine::DiskState, observe::Observe
 use crate::{
     claims::ClaimState,
     objects::AnyObject,
-    plan::{Change, Step},
+    plan::{Change, Refusal, Step},
+    refused::Refused,
 };
 
 /// By how much a VM may outlast its offer's lifetime: who asked for it reckoned
@@ -105,10 +106,19 @@ pub(super) fn note(vm: &Vm<'_>, seen: &Observed) -> Option<Step> {
     let for_whom = offer.spec.user.as_deref();
     let is_its = for_whom.is_none() || for_whom == names::user_of_namespace(vm.namespace);
     let is_lost = vm.object.metadata.deletion_timestamp.is_none()
+        && is_no_later(offer, vm, seen)
         && offer.metadata.deletion_timestamp.is_none()
         && is_its
         && holder(vm, found, offer).is_none();
     is_lost.then(|| Step::Change(Change::Claim(reservation::of_offer(vm, offer))))
+}
+
+/// Whether the offer was there when the VM's disk was made: one that came later, as in the
+/// place of one with other terms, is not the one that it was made from.
+fn is_no_later(offer: &KiteVirtualMachineOffer, vm: &Vm<'_>, seen: &Observed) -> bool {
+    let disk = seen.own_disk(vm).map(|disk| &disk.metadata);
+    let made = disk.unwrap_or(&vm.object.metadata);
+    offer.creation_timestamp() <= made.creation_timestamp.clone()
 }
 
 fn has_it(vm: &Vm<'_>, seen: &Observed) -> bool {
@@ -126,7 +136,7 @@ pub(super) fn may_be_had(vm: &Vm<'_>, seen: &Observed) -> bool {
     let (Some(name), Some(found)) = (&vm.object.spec.offer, &seen.offer) else {
         return true;
     };
-    own_claim(vm, seen).is_some() || refusal(vm, name, found, seen.now).is_ok()
+    own_claim(vm, seen).is_some() || refusal(vm, name, found, seen).is_ok()
 }
 
 fn own_claim<'a>(vm: &Vm<'_>, seen: &'a Observed) -> Option<&'a KiteReservation> {
@@ -153,7 +163,7 @@ pub(super) fn gate(
             _ => steps,
         };
     }
-    match refusal(vm, name, found, seen.now) {
+    match refusal(vm, name, found, seen) {
         Err(obstacle) => {
             obstacles.push(obstacle);
             Vec::new()
@@ -181,9 +191,19 @@ fn refusal<'a>(
     vm: &Vm<'_>,
     name: &str,
     found: &'a OfferSeen,
-    now: Timestamp,
+    seen: &Observed,
 ) -> Result<&'a KiteVirtualMachineOffer, Obstacle> {
     let no = |reason: &str, message: String| Err(obstacle(VmPhase::Failed, reason, message));
+    let given_back = Refused::Offer.among(&seen.refused, &vm.object.metadata);
+    if let Some(Refusal { why, .. }) = given_back {
+        return no(
+            "OfferGivenBack",
+            format!(
+                "what is made of offer {name:?} was refused, so that the offer is free again, and \
+                 is claimed again in a while ({why})"
+            ),
+        );
+    }
     let Some(offer) = &found.offer else {
         return no(
             "OfferUnknown",
@@ -230,7 +250,7 @@ fn refusal<'a>(
             format!("spec.offer: {name:?} is being withdrawn: ask for another offer"),
         );
     }
-    if let Some(expires_at) = offer.spec.expires_at.as_ref().filter(|at| at.0 <= now) {
+    if let Some(expires_at) = offer.spec.expires_at.as_ref().filter(|at| at.0 <= seen.now) {
         return no(
             "OfferExpired",
             format!(

@@ -92,7 +92,6 @@ pub fn plan(
             (Some(claim), _) if !disk::is_bound(claim) => SOON,
             _ if lost::loss(&vm, seen).is_some() => A_WHILE,
             (_, false) => SOON,
-            _ if seen.exposure_refused.is_some() || seen.move_refused.is_some() => A_WHILE,
             _ if share.refusal(&quota::ALL).is_some() => A_WHILE,
             (Some(_) | None, true) => RESYNC,
         }
@@ -107,7 +106,10 @@ pub(super) fn next_deadline(vm: &Vm<'_>, seen: &Observed) -> Option<jiff::Timest
     let restart = restart::next(vm, seen);
     let resize = resize::next(seen);
     let all = expiry.into_iter().chain(idle).chain(restart);
-    all.chain(resize).chain(moving::next(seen)).min()
+    let refused = seen.refused.iter().map(|it| it.until);
+    let refused = refused.filter(|at| *at > seen.now);
+    let all = all.chain(resize).chain(moving::next(seen));
+    all.chain(refused).min()
 }
 
 /// How long until time alone calls for something.

@@ -101,7 +101,7 @@ fn unmoved(seen: &Observed, is_left: bool) -> Option<String> {
     if let Some(why) = fixed(seen.instance.as_ref()) {
         return Some(format!("it cannot be moved to another launcher ({why})"));
     }
-    if let Some(refused) = &seen.move_refused {
+    if let Some(refused) = moving::refused(seen) {
         return Some(format!(
             "it is not moved to another launcher, which is tried again ({})",
             refused.why

@@ -136,16 +136,18 @@ fn what_cannot_be_moved_or_may_not_waits_for_a_restart() {
         assert!(words.contains("the disk is not shared"), "{words}");
         assert!(words.contains("spec.restartedAt"), "{words}");
     }
+    let name = migration::name_for_resize(&instance("True", ""), 1).unwrap();
+    let change = kite_core::names::change_of_resize(&name);
     let refused = Observed {
         now: soon,
         instance: Some(instance("True", "")),
         kubevirt: Some(kubevirt(&[])),
         moves: Some(Moves::default()),
-        move_refused: Some(Refusal {
-            of: "the move".to_owned(),
+        refused: vec![Refusal {
+            of: change.to_owned(),
             why: "a webhook says no".to_owned(),
             until: at("2026-05-04T08:01:00Z"),
-        }),
+        }],
         ..Observed::default()
     };
     let (reason, words) = told(&refused).unwrap();

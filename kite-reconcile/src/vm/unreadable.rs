@@ -57,7 +57,17 @@ pub(super) fn plan(vm: &Vm<'_>, seen: &Observed, why: &str) -> Plan<KiteVirtualM
         let end = "it does not expire, for nobody knows its end, and stays on or off as it is";
         ready.message = format!("{}; {end}", ready.message);
     }
-    kept(vm, seen, ready, VmPhase::Failed)
+    let mut plan = kept(vm, seen, ready, VmPhase::Failed);
+    // What it had of an offer it does not have again once it can be read.
+    plan.conditions.extend(told(vm, [OFFER_CLAIMED]));
+    plan
+}
+
+/// What the VM said of these before.
+fn told(vm: &Vm<'_>, types: impl IntoIterator<Item = &'static str>) -> Vec<NewCondition> {
+    let status = vm.object.status.as_ref();
+    let told = status.map(|status| status.conditions.as_slice());
+    as_before(told.unwrap_or_default(), types)
 }
 
 /// What to do about a sound VM while, as `why` says, not all of the platform's settings can
@@ -70,10 +80,7 @@ pub(super) fn plan_beside(
     let old = vm.object.status.as_ref().and_then(|status| status.phase);
     let phase = old.unwrap_or(VmPhase::Pending);
     let mut plan = kept(vm, seen, platform::waits(READY, why), phase);
-    let status = vm.object.status.as_ref();
-    let told = status.map(|status| status.conditions.as_slice());
-    plan.conditions
-        .extend(as_before(told.unwrap_or_default(), OTHERS));
+    plan.conditions.extend(told(vm, OTHERS));
     // All that it says of its end can be read.
     if Expiry::of(vm.object, seen.now).is_some_and(|expiry| expiry.is_due()) {
         plan.steps = vec![Step::DeleteSelf];

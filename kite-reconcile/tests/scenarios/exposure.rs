@@ -1,7 +1,9 @@
 //! How a VM's domain leads to it: by Ingress or by the Gateway API.
 
+use std::time::Duration;
+
 use k8s_openapi::api::{
-    core::v1::{Secret, Service},
+    core::v1::{Namespace, Secret, Service},
     networking::v1::Ingress,
 };
 use kite_core::{
@@ -14,7 +16,7 @@ use kite_fake::actors::kind::GATEWAY_CLASS;
 use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 
-use crate::world::{Fault, FaultMode, World, vm_named};
+use crate::world::{Fault, FaultMode, World, named, vm_named};
 
 const ANN: &str = "kite-user-ann";
 
@@ -186,9 +188,30 @@ async fn a_refused_route_leaves_the_ingress_and_holds_up_nothing_else() {
     assert_eq!(machine.spec.run_strategy.as_deref(), Some("Halted"));
 
     // It is tried again by and by.
+    tokio::time::sleep(Duration::from_secs(60)).await;
     world.settle().await;
     is(&world, "Unknown", "NotTakenUp").await;
     assert!(world.find::<Ingress>(ANN, "web").await.is_none());
+}
+
+/// As ingress-nginx does, whose webhook gives the output of a command: the status that tells
+/// of that is no reason to ask again.
+#[tokio::test(start_paused = true)]
+async fn a_way_that_is_refused_in_other_words_each_time_is_tried_once_in_a_while() {
+    let world = World::with_ann().await;
+    world.refuse("apply Ingress");
+    world.create(shop()).await;
+    world.settle().await;
+    is(&world, "False", "Refused").await;
+    for minute in 1..=10 {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        world.settle().await;
+        assert!(world.times_refused() <= 1 + minute, "in minute {minute}");
+    }
+    world.refuse("");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    world.settle().await;
+    is(&world, "Unknown", "NoAddress").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,6 +266,7 @@ async fn a_former_domain_is_free_once_nothing_leads_from_it() {
     assert_eq!(access.domain, None, "the new one does not lead here yet");
 
     // The status speaks of the edit already, and still nothing is forgotten.
+    tokio::time::sleep(Duration::from_secs(60)).await;
     world.settle().await;
     is(&world, "Unknown", "NoAddress").await;
     assert_eq!(holder_of(&world, "shop").await, None);
@@ -383,6 +407,44 @@ async fn what_cert_manager_made_goes_with_the_vm_and_nobody_elses_secret_does() 
         assert_eq!(vm, None);
         let left = world.find::<Secret>(ANN, "web-tls").await;
         assert_eq!(left.is_none(), is_its, "of certificate {certificate}");
+    }
+}
+
+/// In a namespace that is no user's others may have a certificate of that name.
+#[tokio::test(start_paused = true)]
+async fn a_certificate_for_others_hosts_stays_where_others_may_have_it() {
+    const TEAM: &str = "team-a";
+    for (hosts, is_its) in [
+        ("shop.vm.example.org", true),
+        ("www.example.org,shop.old.example.org", true),
+        ("www.example.org", false),
+        ("", false),
+    ] {
+        let world = World::with_ann().await;
+        let team = Namespace {
+            metadata: named(TEAM),
+            ..Namespace::default()
+        };
+        world.create(team).await;
+        let mut vm = shop();
+        vm.metadata.namespace = Some(TEAM.to_owned());
+        let vm = world.create(vm).await;
+        world.settle().await;
+        let secret = json!({
+            "metadata": {"name": "web-tls", "namespace": TEAM, "annotations": {
+                "cert-manager.io/certificate-name": "web-tls",
+                "cert-manager.io/alt-names": hosts,
+            }},
+            "type": "kubernetes.io/tls",
+            "data": {"tls.crt": "YQ==", "tls.key": "YQ=="},
+        });
+        world
+            .create::<Secret>(serde_json::from_value(secret).unwrap())
+            .await;
+        world.delete(&vm).await;
+        world.settle().await;
+        let left = world.find::<Secret>(TEAM, "web-tls").await;
+        assert_eq!(left.is_none(), is_its, "of a certificate for {hosts:?}");
     }
 }
 

@@ -276,6 +276,27 @@ async fn without_the_claim_no_disk_is_made() {
     assert_eq!(offer(&world).await.0, OfferPhase::Claimed);
 }
 
+/// Terms cannot be changed: whoever wants others makes the offer again.
+#[tokio::test(start_paused = true)]
+async fn an_offer_that_is_made_again_is_not_used_up_by_what_came_of_the_former() {
+    let world = with_bob().await;
+    world.stage.fills_disks.store(false, Ordering::SeqCst);
+    world.create(claiming(ANN, "web")).await;
+    world.settle().await;
+    assert_eq!(offer(&world).await.0, OfferPhase::Claimed);
+    let former: KiteVirtualMachineOffer = world.find("", "gold").await.unwrap();
+    world.delete(&former).await;
+    world.settle().await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let mut other = gold();
+    other.spec.cpu += 1;
+    world.create(other).await;
+    world.stage.fills_disks.store(true, Ordering::SeqCst);
+    world.settle().await;
+    assert_eq!(phase(&world.vm("web").await), VmPhase::Running);
+    assert_eq!(offer(&world).await, (OfferPhase::Available, None));
+}
+
 /// Somebody else's disk, filled, under the name of the VM's: nobody got what was
 /// offered by that.
 #[tokio::test(start_paused = true)]
@@ -337,7 +358,9 @@ async fn a_refusal_of_the_api_server_gives_the_offer_back() {
         let done = world.fault_is_left();
         world.stage.fills_disks.store(false, Ordering::SeqCst);
         world.settle().await;
-        // Tried again, it works.
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        world.settle().await;
+        // Tried again after a while, it works.
         assert_eq!(phase(&world.vm("web").await), VmPhase::Provisioning);
         // Its disk was not filled: the offer is not used up.
         remove(&world, &world.vm("web").await).await;
@@ -349,6 +372,31 @@ async fn a_refusal_of_the_api_server_gives_the_offer_back() {
         }
     }
     panic!("one reconcile takes no more than 20 writes");
+}
+
+/// What is given back wakes whoever wants it, and that is the one that gave it back.
+#[tokio::test(start_paused = true)]
+async fn what_is_always_refused_claims_its_offer_once_in_a_while() {
+    let world = with_bob().await;
+    world.refuse("apply DataVolume");
+    world.create(claiming(ANN, "web")).await;
+    world.settle().await;
+    let (reason, message) = says(&world.vm("web").await, "Ready");
+    assert_eq!(reason, "OfferGivenBack", "{message}");
+    assert!(message.contains("it cannot be"), "{message}");
+    assert_eq!(offer(&world).await, (OfferPhase::Available, None));
+    for minute in 1..=10 {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        world.settle().await;
+        assert!(world.times_refused() <= 1 + minute, "in minute {minute}");
+    }
+    // Whoever changes the VM is heard at once.
+    world.refuse("");
+    let on = json!({"spec": {"powerState": "Off"}});
+    world.edit(&world.vm("web").await, on).await;
+    world.settle().await;
+    assert_eq!(phase(&world.vm("web").await), VmPhase::Stopped);
+    assert!(offer(&world).await.1.unwrap().fulfilled);
 }
 
 #[tokio::test(start_paused = true)]

@@ -41,6 +41,7 @@ pub struct Recorder {
     writes: Arc<Mutex<Vec<String>>>,
     reads: Arc<Mutex<Vec<String>>>,
     fault: Arc<Mutex<Option<Fault>>>,
+    refuses: Arc<Mutex<Option<Refuses>>>,
     meanwhile: Arc<Mutex<Option<Meanwhile>>>,
     edit: Arc<Mutex<Option<LateEdit>>>,
 }
@@ -54,6 +55,10 @@ struct LateEdit {
     /// The VM right after the edit; none if there was none to edit.
     made: Arc<Mutex<Option<KiteVirtualMachine>>>,
 }
+
+/// That writes whose line begins like this are refused, in other words each time as some
+/// webhooks do, and how often they were.
+type Refuses = (String, usize);
 
 /// What somebody else does right before a write whose line has this in it.
 type Meanwhile = (String, BoxFuture<'static, ()>);
@@ -93,6 +98,18 @@ impl Recorder {
         let meanwhile = self.meanwhile.lock().unwrap().take_if(is_now);
         if let Some((_, act)) = meanwhile {
             act.await;
+        }
+        if let Some((begins, times)) = &mut *self.refuses.lock().unwrap()
+            && line.starts_with(begins.as_str())
+        {
+            *times += 1;
+            return Err(ClusterError::Invalid {
+                operation: line,
+                status: Box::new(Status::failure(
+                    &format!("it cannot be ({times})"),
+                    "Invalid",
+                )),
+            });
         }
         let mode = {
             let mut fault = self.fault.lock().unwrap();
@@ -332,6 +349,7 @@ impl World {
             writes: Arc::default(),
             reads: Arc::default(),
             fault: Arc::default(),
+            refuses: Arc::default(),
             meanwhile: Arc::default(),
             edit: Arc::default(),
         };
@@ -452,6 +470,19 @@ impl World {
     /// Has a write of the reconcilers go wrong.
     pub fn inject(&self, fault: Fault) {
         *self.context.shared.cluster.fault.lock().unwrap() = Some(fault);
+    }
+
+    /// Has writes refused whose line (verb, kind, key) begins with `write`, until this is
+    /// called again; an empty one is none.
+    pub fn refuse(&self, write: &str) {
+        let refuses = (!write.is_empty()).then(|| (write.to_owned(), 0));
+        *self.context.shared.cluster.refuses.lock().unwrap() = refuses;
+    }
+
+    /// How often one was since then.
+    pub fn times_refused(&self) -> usize {
+        let refuses = self.context.shared.cluster.refuses.lock().unwrap();
+        refuses.as_ref().map_or(0, |it| it.1)
     }
 
     /// Has somebody else act right before the reconcilers' next write whose line

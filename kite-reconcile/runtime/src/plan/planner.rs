@@ -155,12 +155,13 @@ pub trait Planner: Send + Sync {
     fn recall(&self, _observed: &mut Self::Observed, _refusal: Refusal) {}
 
     /// What to give back when the API server refuses a step for good, so that a
-    /// failure uses nothing up.
+    /// failure uses nothing up, and for how long it is not taken again.
     fn on_refusal(
         &self,
         _object: &Self::Object,
         _observed: &Self::Observed,
-    ) -> Option<ChangeOf<Self>> {
+        _why: &ClusterError,
+    ) -> Option<(ChangeOf<Self>, Refusal)> {
         None
     }
 

@@ -161,6 +161,7 @@ async fn rounds<R: Planner, C: Cluster>(
                     account = account.map(Account::outdated);
                     *object = *changed;
                     observed = observe(planner, object, shared).await?;
+                    is_observed_live = shared.caches.is_none();
                     continue;
                 }
                 Liveness::Gone => return Ok(Action::await_change()),
@@ -201,8 +202,8 @@ async fn rounds<R: Planner, C: Cluster>(
                 }
                 Err(error) => {
                     tracing::debug!(step = step.describe(), %error, "step failed");
-                    if error.refusal().is_some()
-                        && let Some(back) = planner.on_refusal(object, &observed)
+                    if let Some(why) = error.refusal()
+                        && let Some(back) = planner.on_refusal(object, &observed, why)
                     {
                         give_back(planner, back, object, shared).await;
                     }
@@ -228,7 +229,7 @@ async fn observe<R: Planner, C: Cluster>(
         ObjectKey::of(object),
         (shared.clock)(),
     );
-    if let Some(refusal) = shared.refusals.known(kind, &key, now) {
+    for refusal in shared.refusals.known(kind, &key, now) {
         planner.recall(&mut observed, refusal);
     }
     planner.at(&mut observed, now);

@@ -3,7 +3,7 @@
 use kite_cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey};
 use kube::{ResourceExt as _, api::PropagationPolicy};
 
-use super::{ChangeOf, ErrorOf, Executor as _, OutcomeOf, Planner, Step};
+use super::{ChangeOf, ErrorOf, Executor as _, OutcomeOf, Planner, Refusal, Step};
 use crate::{Shared, cache::live, controller::kind_of};
 
 /// What came of a step.
@@ -76,10 +76,13 @@ async fn carry_out<R: Planner, C: Cluster>(
 /// Undoes what was done for a step that was refused.
 pub(super) async fn give_back<R: Planner, C: Cluster>(
     planner: &R,
-    back: ChangeOf<R>,
+    (back, refusal): (ChangeOf<R>, Refusal),
     object: &R::Object,
     shared: &Shared<C>,
 ) {
+    // What is given back wakes whoever waits for it, and this one among them.
+    let (kind, key) = (kind_of::<R::Object>(), ObjectKey::of(object));
+    shared.refusals.note(kind, key, refusal);
     let back = Step::Change(back);
     if let Err(error) = execute(planner, &back, object, shared).await {
         // Done by the next reconcile, which is refused again.
