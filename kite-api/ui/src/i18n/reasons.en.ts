@@ -86,6 +86,7 @@ export const reasons = {
   "reason.OfferNotFree": "It waits until the former claim to the offer {offer} is gone.",
   "reason.OfferWithdrawn": "The offer {offer} is being withdrawn.",
   "reason.OfferExpired": "The offer {offer} cannot be claimed any more.",
+  "reason.OfferGivenBack": "What is made of the offer {offer} was refused: it is tried again in a while.",
   "reason.OfferMismatch": "It is not what the offer {offer} is for.",
 
   // How long it lasts.

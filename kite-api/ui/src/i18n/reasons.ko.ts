@@ -83,6 +83,7 @@ export const reasons: Record<keyof typeof english, string> = {
   "reason.OfferNotFree": "제공 VM {offer}의 이전 예약이 없어지기를 기다리고 있습니다.",
   "reason.OfferWithdrawn": "제공 VM {offer}은(는) 철회되고 있습니다.",
   "reason.OfferExpired": "제공 VM {offer}을(를) 받을 수 있는 기한이 지났습니다.",
+  "reason.OfferGivenBack": "제공 VM {offer}(으)로 만드는 것이 거부되었습니다. 잠시 후 다시 시도합니다.",
   "reason.OfferMismatch": "제공 VM {offer}의 내용과 다릅니다.",
 
   "reason.NotExpired": "{end}에 종료됩니다. 그때 꺼지고 나중에 디스크와 함께 삭제됩니다.",
