@@ -62,10 +62,27 @@ pub(super) const ALL: &[Mutation] = &[
         what: "keeps the claim to an offer though the API server refuses the VM",
         file: ROUNDS,
         edits: &[(
-            "planner.on_refusal(object, &observed)",
-            "planner.on_refusal(object, &observed).filter(|_| false)",
+            "planner.on_refusal(object, &observed, why)",
+            "planner.on_refusal(object, &observed, why).filter(|_| false)",
         )],
         first: (Scenarios, "offers::a_refusal"),
+    },
+    Mutation {
+        name: "offer-asked-for-without-a-pause",
+        what: "claims an offer again at once that was given back for a refusal",
+        file: "kite-reconcile/runtime/src/plan/step.rs",
+        edits: &[(
+            "    shared.refusals.note(kind, key, refusal);\n    let back",
+            "    drop((kind, key, refusal));\n    let back",
+        )],
+        first: (Scenarios, "offers::what_is_always_refused"),
+    },
+    Mutation {
+        name: "later-offer-used-up",
+        what: "has a VM use up an offer that was made after its disk",
+        file: OF_VM,
+        edits: &[("        && is_no_later(offer, vm, seen)\n", "")],
+        first: (Scenarios, "offers::an_offer_that_is_made_again"),
     },
     Mutation {
         name: "offer-burnt-by-a-deletion",
@@ -102,8 +119,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "makes a VM from an offer whose time is over",
         file: OF_VM,
         edits: &[(
-            "offer.spec.expires_at.as_ref().filter(|at| at.0 <= now)",
-            "offer.spec.expires_at.as_ref().filter(|at| at.0 <= now && at.0 > now)",
+            "offer.spec.expires_at.as_ref().filter(|at| at.0 <= seen.now)",
+            "offer.spec.expires_at.as_ref().filter(|at| at.0 <= seen.now && at.0 > seen.now)",
         )],
         first: (Sweep, "offer_expired::crashes"),
     },
