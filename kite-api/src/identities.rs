@@ -8,7 +8,6 @@ use axum::extract::{Path, State};
 use kite_core::{
     cluster::Cluster as _,
     crd::{Identity, KiteSession, KiteUser, SignInProvider},
-    names,
 };
 use kube::{ResourceExt, api::ListParams};
 use schemars::JsonSchema;
@@ -106,7 +105,7 @@ async fn list(
     };
     let view = |identity: &&Identity| {
         let provider = provider_of(identity);
-        let id = names::identity(identity);
+        let id = identity.id();
         IdentityView {
             issuer: identity.issuer.clone(),
             subject: identity.subject.clone(),
@@ -122,8 +121,8 @@ async fn list(
         let texts = [identity.issuer.as_str(), &identity.subject];
         page.wants(texts.into_iter().chain(title))
     });
-    identities.sort_by_cached_key(|identity| names::identity(identity));
-    let place = |identity: &&Identity| names::identity(identity);
+    identities.sort_by_cached_key(|identity| identity.id());
+    let place = |identity: &&Identity| identity.id();
     Ok(Answer::new(page.cut_along(&identities, place, view)))
 }
 

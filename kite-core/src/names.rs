@@ -7,7 +7,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::{crd::Identity, password::PasswordHash};
+use crate::password::PasswordHash;
 
 /// Namespace in which the platform's own objects live.
 pub const PLATFORM_NAMESPACE: &str = "kite";
@@ -108,13 +108,13 @@ pub fn cloud_init_secret(vm: &str) -> String {
     format!("{vm}-cloud-init-userdata")
 }
 
-/// Lease that says when a VM was last used, see [`crate::activity`].
+/// Lease that says when a VM was last used, see [`activity`](super::activity).
 pub fn activity_lease(vm: &str) -> String {
     format!("{vm}-activity")
 }
 
 /// Name of the `KiteConnection` with this number in the process with this id, see
-/// [`crate::connections`].
+/// [`connections`](super::connections).
 pub fn connection(instance: &str, number: i64) -> String {
     format!("c-{instance}-{number}")
 }
@@ -212,16 +212,10 @@ pub fn email_reservation(email: &str) -> String {
     )
 }
 
-/// What stands for somebody at an OpenID Connect provider where a name is needed.
+/// What stands for the `subject` of an OpenID Connect `issuer` where a name is needed.
 /// An issuer has no line breaks, so no two pairs run together.
-pub fn identity(identity: &Identity) -> String {
-    let text = format!("{}\n{}", identity.issuer, identity.subject);
-    hex(&Sha256::digest(text.as_bytes())[..20])
-}
-
-/// Reservation of somebody at an OpenID Connect provider.
-pub fn identity_reservation(of: &Identity) -> String {
-    format!("identity.{}", identity(of))
+pub(crate) fn identity(issuer: &str, subject: &str) -> String {
+    hex(&Sha256::digest(format!("{issuer}\n{subject}").as_bytes())[..20])
 }
 
 /// Fingerprint of a password hash: the name of its `KitePassword`, by which a session

@@ -188,7 +188,7 @@ fn index<K: Object>() -> Option<IndexedBy<K>> {
                 [names::username_reservation(&user.spec.username)]
                     .into_iter()
                     .chain(email)
-                    .chain(identities.map(names::identity_reservation))
+                    .chain(identities.map(kite_core::crd::Identity::reservation))
                     .map(|claim| (by::CLAIM, claim))
                     .collect()
             },

@@ -66,7 +66,7 @@ pub fn of_user(user: &User<'_>) -> Vec<KiteReservation> {
     let identities = spec
         .identities
         .iter()
-        .map(|identity| claim(names::identity_reservation(identity), Claim::Identity));
+        .map(|identity| claim(identity.reservation(), Claim::Identity));
     [username]
         .into_iter()
         .chain(email)

@@ -96,7 +96,7 @@ fn spec(
         user: user.name_any(),
         user_uid: user.uid().unwrap_or_default(),
         credential: user.spec.credential().map(Into::into),
-        identity: entry.identity.map(names::identity),
+        identity: entry.identity.map(Identity::id),
         expires_at: Time(expires_at),
         epoch: state.platform().session_epoch,
         tokens,
@@ -250,7 +250,7 @@ pub(crate) fn belongs_to(session: &KiteSession, user: &KiteUser, epoch: i64) -> 
     let password = user.spec.credential();
     let has_identity = |id: &str| {
         let mut identities = user.spec.identities.iter();
-        identities.any(|identity| names::identity(identity) == id)
+        identities.any(|identity| identity.id() == id)
     };
     user.uid().as_deref() == Some(session.spec.user_uid.as_str())
         && begun_with == password.as_deref()

@@ -119,9 +119,7 @@ impl Concern {
             }
             Self::Identities => {
                 let identities = spec.identities.iter();
-                identities
-                    .map(|it| mark(&names::identity(it), &it.issuer))
-                    .collect()
+                identities.map(|it| mark(&it.id(), &it.issuer)).collect()
             }
             Self::Quota => {
                 let quota = spec.effective_quota();

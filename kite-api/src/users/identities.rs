@@ -1,7 +1,7 @@
 //! Who accounts are at sign-in providers, for administrators.
 
 use axum::extract::{Path, State};
-use kite_core::{crd::Identity, names};
+use kite_core::crd::Identity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ pub(super) struct LinkedIdentity {
 impl LinkedIdentity {
     pub(super) fn of(identity: &Identity) -> Self {
         Self {
-            id: names::identity(identity),
+            id: identity.id(),
             issuer: identity.issuer.clone(),
             subject: identity.subject.clone(),
         }

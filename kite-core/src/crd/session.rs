@@ -46,7 +46,7 @@ pub struct KiteSessionSpec {
     #[schemars(length(max = 64))]
     pub credential: Option<String>,
     /// The identity by which it was begun at a sign-in provider
-    /// ([`crate::names::identity`]): when the account has it no more it is over, on
+    /// ([`Identity::id`](super::Identity::id)): when the account has it no more it is over, on
     /// every replica at once. Absent where it was begun otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::AccessLevel;
+use crate::names;
 
 /// An OpenID Connect provider at which people sign in.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
@@ -86,6 +87,18 @@ pub struct Identity {
     /// What the provider calls them for ever (`sub`).
     #[schemars(length(min = 1, max = 255))]
     pub subject: String,
+}
+
+impl Identity {
+    /// What stands for them where a name is needed: of no two the same.
+    pub fn id(&self) -> String {
+        names::identity(&self.issuer, &self.subject)
+    }
+
+    /// Name of their reservation.
+    pub fn reservation(&self) -> String {
+        format!("identity.{}", self.id())
+    }
 }
 
 impl SignInProvider {

@@ -104,7 +104,7 @@ pub(super) fn namesakes(
         }),
         Claim::Identity => claims.concerned(claim, users, |user| {
             let mut identities = user.spec.identities.iter();
-            identities.any(|identity| names::identity_reservation(identity) == name)
+            identities.any(|identity| identity.reservation() == name)
         }),
         Claim::SshId | Claim::Domain | Claim::Offer => Vec::new(),
     }

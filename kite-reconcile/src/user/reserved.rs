@@ -1,6 +1,6 @@
 //! The names of a user of which there can be one.
 
-use kite_core::{conditions::NewCondition, crd::Claim, names};
+use kite_core::{conditions::NewCondition, crd::Claim};
 use kite_render::User;
 use kube::ResourceExt as _;
 
@@ -15,7 +15,7 @@ pub(super) fn condition(user: &User<'_>, seen: &Observed) -> NewCondition {
             Claim::Identity => {
                 let claimed = wanted.wanted.name_any();
                 let mut identities = spec.identities.iter();
-                let identity = identities.find(|it| names::identity_reservation(it) == claimed);
+                let identity = identities.find(|it| it.reservation() == claimed);
                 let subject = identity.map(|identity| identity.subject.as_str());
                 ("spec.identities", subject.unwrap_or_default())
             }

@@ -13,7 +13,6 @@ use kite_core::{
     conditions::find,
     crd::{Identity, KitePlatform, KiteReservation, KiteUser, KiteUserSpec, UserPhase, VmPhase},
     kubevirt::VirtualMachineInstance,
-    names,
 };
 use kube::api::PropagationPolicy;
 use serde_json::json;
@@ -191,7 +190,7 @@ async fn somebody_at_a_provider_is_one_user_until_they_are_unlinked() {
         world.settle().await;
     }
     let held = world
-        .find::<KiteReservation>("", &names::identity_reservation(&identity))
+        .find::<KiteReservation>("", &identity.reservation())
         .await;
     assert_eq!(held.unwrap().spec.holder.name, "ann");
     let eve = world.find::<KiteUser>("", "eve").await.unwrap();
@@ -210,7 +209,7 @@ async fn somebody_at_a_provider_is_one_user_until_they_are_unlinked() {
     let eve = world.find::<KiteUser>("", "eve").await.unwrap();
     assert_eq!(eve.status.unwrap().phase, Some(UserPhase::Ready));
     let held = world
-        .find::<KiteReservation>("", &names::identity_reservation(&identity))
+        .find::<KiteReservation>("", &identity.reservation())
         .await;
     assert_eq!(held.unwrap().spec.holder.name, "eve");
 }

@@ -361,7 +361,7 @@ fn identities(spec: &Value) -> impl Iterator<Item = String> {
         serde_json::from_value(spec["identities"].clone()).unwrap_or_default();
     identities
         .into_iter()
-        .map(|identity| names::identity_reservation(&identity))
+        .map(|identity| identity.reservation())
 }
 
 /// The claim to an offer goes with the offer; else only when its holder has not

@@ -8,7 +8,6 @@ use std::time::Duration;
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     crd::{Identity, KiteReservation, KiteUser, KiteUserSpec, SignInProvider},
-    names,
 };
 use kube::{ResourceExt as _, api::ListParams};
 use serde_json::{Map, json};
@@ -61,7 +60,7 @@ async fn find(state: &ApiState, identity: &Identity) -> Result<Option<KiteUser>,
     {
         return Ok(Some(user));
     }
-    let key = ObjectKey::cluster(names::identity_reservation(identity));
+    let key = ObjectKey::cluster(identity.reservation());
     let reservation = state.cluster().find::<KiteReservation>(&key).await;
     let Some(reservation) = reservation.map_err(Problem::from)? else {
         return match users.as_slice() {
@@ -236,7 +235,7 @@ pub(super) async fn link(
     Err(busy().into())
 }
 
-/// Takes an identity from an account: the one called `id` ([`names::identity`]).
+/// Takes an identity from an account: the one called `id` ([`Identity::id`]).
 pub(crate) async fn unlink(
     state: &ApiState,
     user: &KiteUser,
@@ -252,7 +251,7 @@ pub(crate) async fn unlink(
             .identities
             .iter()
             .cloned()
-            .partition(|identity| names::identity(identity) == id);
+            .partition(|identity| identity.id() == id);
         if gone.is_empty() {
             return Err(Problem::not_found("identity", id));
         }

@@ -294,7 +294,6 @@ async fn where_two_accounts_have_an_identity_the_reservation_decides() {
     use kite_core::{
         cluster::Cluster as _,
         crd::{Claim, Holder, HolderKind, KiteReservation, KiteReservationSpec, KiteUser},
-        names,
     };
     let (world, provider) = world().await;
     let identity = Identity {
@@ -318,7 +317,7 @@ async fn where_two_accounts_have_an_identity_the_reservation_decides() {
         name: "bob".to_owned(),
         uid: bob.metadata.uid.unwrap(),
     };
-    let name = names::identity_reservation(&identity);
+    let name = identity.reservation();
     let spec = KiteReservationSpec::new(Claim::Identity, holder);
     let reservation = KiteReservation::new(&name, spec);
     world.cluster.create(&reservation).await.unwrap();
