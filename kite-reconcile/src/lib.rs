@@ -96,6 +96,7 @@ pub mod operator;
 pub mod plan;
 pub mod platform;
 mod refused;
+mod reports;
 mod run;
 mod slots;
 mod stage;

@@ -10,7 +10,7 @@ use kube::api::ObjectMeta;
 use crate::{
     context::Clock,
     plan::{Outcome, Refusal},
-    vm,
+    reports,
 };
 
 /// When it is tried again. No event makes it otherwise: what a webhook says may differ each
@@ -41,7 +41,7 @@ impl Refused {
     pub(crate) fn because(self, why: &str, meta: &ObjectMeta, now: Timestamp) -> Refusal {
         Refusal {
             of: self.of(meta),
-            why: vm::bounded(why).unwrap_or_default(),
+            why: reports::bounded(why).unwrap_or_default(),
             until: now.checked_add(PAUSE).unwrap_or(Timestamp::MAX),
         }
     }

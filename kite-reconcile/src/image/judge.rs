@@ -9,7 +9,7 @@ use kite_core::{
 use kite_render::Image;
 
 use super::Observed;
-use crate::vm::blockers;
+use crate::reports;
 
 /// Summary: disks can be cloned from the image.
 pub(super) const READY: &str = "Ready";
@@ -65,7 +65,8 @@ fn judge_cron(image: &Image<'_>, seen: &Observed) -> (ImagePhase, NewCondition) 
         return ready("Available");
     }
     let Some(import) = &seen.import else {
-        let why = cron_condition(seen).and_then(said);
+        let why = cron_condition(seen).and_then(said).map(str::to_owned);
+        let why = beside_cron(seen).or(why);
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         let message = format!("CDI has not begun the first import{why}");
         return not_ready(ImagePhase::Pending, "Pending", message);
@@ -96,8 +97,17 @@ pub(super) fn up_to_date(image: &Image<'_>, seen: &Observed) -> Option<NewCondit
             field(image)
         );
     }
+    if let Some(words) = beside_cron(seen) {
+        message = format!("{message}; CDI says of the schedule: {words}");
+    }
     let holds = condition.status == "True";
     Some(NewCondition::new(UP_TO_DATE, holds, reason, message))
+}
+
+/// What CDI says of the schedule beside how new the image is.
+fn beside_cron(seen: &Observed) -> Option<String> {
+    let status = seen.cron.as_ref()?.status.as_ref()?;
+    reports::beside(&status.conditions, &[UP_TO_DATE, "Progressing"])
 }
 
 fn cron_condition(seen: &Observed) -> Option<&StatusCondition> {
@@ -107,7 +117,7 @@ fn cron_condition(seen: &Observed) -> Option<&StatusCondition> {
 
 fn judge_disk(image: &Image<'_>, disk: Option<&DataVolume>) -> (ImagePhase, NewCondition) {
     let status = disk.and_then(|disk| disk.status.as_ref());
-    let blocked = disk.and_then(blockers::of_disk);
+    let blocked = disk.and_then(reports::of_disk);
     let why = blocked.clone().or_else(|| status.and_then(trouble));
     let because = why.map(|why| format!(": {why}")).unwrap_or_default();
     match status.and_then(|status| status.phase.as_deref()) {
@@ -173,7 +183,7 @@ fn trouble(status: &DataVolumeStatus) -> Option<String> {
         .into_iter()
         .filter_map(|type_| find(&status.conditions, type_))
         .filter(|condition| condition.status != "True")
-        .find_map(blockers::words_of)
+        .find_map(reports::words_of)
 }
 
 /// The field of the spec that names where the image comes from.
@@ -189,9 +199,10 @@ fn judge_source(seen: &Observed) -> (ImagePhase, NewCondition) {
     match source_ready(seen) {
         Some(found) if found.status == "True" => ready("Available"),
         found => {
-            let message = found
-                .and_then(said)
-                .unwrap_or("CDI has not looked at it yet");
+            let others = seen.source.as_ref().and_then(|it| it.status.as_ref());
+            let others = others.and_then(|it| reports::beside(&it.conditions, &[READY]));
+            let message = found.and_then(said).or(others.as_deref());
+            let message = message.unwrap_or("CDI has not looked at it yet");
             not_ready(
                 ImagePhase::Pending,
                 "SourceNotReady",

@@ -6,17 +6,15 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kite_core::{
-    cdi::DataVolume,
-    kubevirt::{StatusCondition, VirtualMachine, VirtualMachineInstance},
-};
+use kite_core::kubevirt::{StatusCondition, VirtualMachine, VirtualMachineInstance};
 use serde_json::Value;
 
-/// Characters of others' words that are told at most.
-const LONGEST: usize = 600;
+use crate::reports::{bounded, is_amiss, told, words_of};
 
 /// Conditions of VMs and instances that may be as they like: each is looked at where
-/// it matters, or says nothing about whether a VM starts.
+/// it matters, or says nothing about whether a VM starts: Kite gives no access credentials
+/// by `KubeVirt` and asks for no agent, and that volumes of a running instance change or
+/// its storage moves is ordered by whoever looks at it.
 const OTHERWISE: &[&str] = &[
     "AccessCredentialsSynchronized",
     "AgentConnected",
@@ -40,29 +38,6 @@ const OTHERWISE: &[&str] = &[
     "VolumesChange",
 ];
 
-/// Reasons of a `DataVolume` that is on its way.
-const ON_ITS_WAY: &[&str] = &[
-    "Bound",
-    "Completed",
-    "ContainerCreating",
-    "PendingPopulation",
-    "PodInitializing",
-    "Pod is running",
-    "TransferRunning",
-    "WaitForFirstConsumer",
-];
-
-/// Reasons that may stand for anything: what is on its way is known by the words.
-const ANYTHING: &[&str] = &["", "Claim Pending", "NotFound", "Pending"];
-
-/// How those words end of what is on its way.
-const WORDS_ON_THE_WAY: &[&str] = &[
-    "No PVC found",
-    "Pending",
-    "is being populated",
-    "is not ready to use",
-];
-
 /// Conditions of a claim that may be as they like, or are looked at where it grows.
 /// `Unused` is every claim's since Kubernetes 1.37, and does not hold, with words to it,
 /// while a pod has the claim.
@@ -73,32 +48,6 @@ const OF_CLAIMS: &[&str] = &[
     "NodeResizeError",
     "Resizing",
     "Unused",
-];
-
-/// What is in the name of a condition that is bad when it holds.
-const BAD: &[&str] = &[
-    "Abort",
-    "Blocked",
-    "Conflict",
-    "Corrupt",
-    "Degraded",
-    "Denied",
-    "Err",
-    "Exceed",
-    "Fail",
-    "Forbidden",
-    "Invalid",
-    "Lost",
-    "Missing",
-    "Pressure",
-    "Required",
-    "Stuck",
-    "Timeout",
-    "Unable",
-    "Unavailable",
-    "Unhealthy",
-    "Unreachable",
-    "Unsupported",
 ];
 
 /// What keeps `KubeVirt` from doing with the machine what it should: the gravest
@@ -213,25 +162,6 @@ pub(super) fn is_moving(instance: Option<&VirtualMachineInstance>) -> bool {
     })
 }
 
-/// What keeps CDI from filling the disk.
-pub(crate) fn of_disk(disk: &DataVolume) -> Option<String> {
-    let conditions = &disk.status.as_ref()?.conditions;
-    let is_blocked = |it: &&StatusCondition| it.status != "True" && !is_under_way(it);
-    let mut blocked = conditions.iter().filter(is_blocked);
-    blocked.find(|it| words_of(it).is_some()).map(told)
-}
-
-/// Whether CDI says no more than that it has not come to it yet.
-fn is_under_way(condition: &StatusCondition) -> bool {
-    let reason = condition.reason.as_deref().unwrap_or_default();
-    let is_step = ["InProgress", "Scheduled", "Succeeded"]
-        .iter()
-        .any(|end| reason.ends_with(end));
-    let words = words_of(condition).unwrap_or_default();
-    let is_usual = || WORDS_ON_THE_WAY.iter().any(|end| words.ends_with(end));
-    is_step || ON_ITS_WAY.contains(&reason) || ANYTHING.contains(&reason) && is_usual()
-}
-
 /// What storage says of a claim that nobody else looks at.
 pub(super) fn of_claim(claim: &PersistentVolumeClaim) -> Option<String> {
     let conditions = claim.status.as_ref()?.conditions.as_ref()?;
@@ -244,17 +174,6 @@ pub(super) fn of_claim(claim: &PersistentVolumeClaim) -> Option<String> {
     });
     let mut others = others.filter(|it| !OF_CLAIMS.contains(&it.type_.as_str()));
     others.find(is_amiss).map(|it| told(&it))
-}
-
-/// Whether a condition that nobody knows tells of something bad: one that does not
-/// hold, and says why, or one that sounds like a failure and holds.
-fn is_amiss(condition: &StatusCondition) -> bool {
-    if condition.status != "True" {
-        return words_of(condition).is_some();
-    }
-    let reason = condition.reason.as_deref().unwrap_or_default();
-    let is_bad = |name: &str| BAD.iter().any(|bad| name.contains(bad));
-    is_bad(&condition.type_) || is_bad(reason)
 }
 
 fn of_vm(machine: Option<&VirtualMachine>) -> &[StatusCondition] {
@@ -274,33 +193,6 @@ fn is(condition: &StatusCondition, type_: &str, status: &str) -> bool {
 /// While a disk is cloned, and for a moment after it, its claim is not seen.
 fn lacks_claim(condition: &StatusCondition) -> bool {
     condition.reason.as_deref() == Some("FailedPvcNotFound")
-}
-
-/// Reason and words of a condition; its type, if it gives none.
-pub(super) fn told(condition: &StatusCondition) -> String {
-    let reason = condition.reason.as_deref().filter(|it| !it.is_empty());
-    let reason = reason.unwrap_or(&condition.type_);
-    match words_of(condition) {
-        Some(words) => format!("{reason}: {words}"),
-        None => reason.to_owned(),
-    }
-}
-
-/// A condition's words, none where it has none: without a stop at the end, as a
-/// sentence goes on after them, and cut off where they are too many.
-pub(crate) fn words_of(condition: &StatusCondition) -> Option<String> {
-    let message = condition.message.as_deref().unwrap_or_default();
-    bounded(message)
-}
-
-/// Others' words as they are told.
-pub(crate) fn bounded(words: &str) -> Option<String> {
-    let words = words.trim().trim_end_matches('.');
-    let mut kept: String = words.chars().take(LONGEST).collect();
-    if kept.len() < words.len() {
-        kept.push('…');
-    }
-    (!kept.is_empty()).then_some(kept)
 }
 
 #[cfg(test)]

@@ -24,11 +24,6 @@ fn instance(conditions: &[Value]) -> VirtualMachineInstance {
     serde_json::from_value(object).unwrap()
 }
 
-fn disk(conditions: &[Value]) -> DataVolume {
-    let object = json!({"metadata": {}, "spec": {}, "status": {"conditions": conditions}});
-    serde_json::from_value(object).unwrap()
-}
-
 #[test]
 fn what_kubevirt_refuses_is_told_whatever_it_calls_it() {
     let quota = "Failure while starting VMI: exceeded quota: count. ";
@@ -99,46 +94,6 @@ fn what_is_on_its_way_is_in_nobodys_way() {
     assert_eq!(of_machine(None, Some(&starting)), None);
     let unseen = of_unseen_claim(None, Some(&starting));
     assert_eq!(unseen.unwrap(), "PVC does not exist");
-    let cloning = disk(&[
-        condition("Bound", "False", "Pending", "PVC web-disk Pending"),
-        condition("Ready", "False", "TransferRunning", ""),
-        condition("Running", "True", "Pod is running", "it runs"),
-        condition("Running", "False", "ContainerCreating", "it comes"),
-        condition("Ready", "False", "CSICloneInProgress", "it is cloned"),
-        condition("Bound", "Unknown", "NotFound", "No PVC found"),
-        condition(
-            "Running",
-            "False",
-            "Pending",
-            "The source PVC kite-images/debian is being populated",
-        ),
-        condition("Bound", "False", "Claim Pending", "PVC web-disk Pending"),
-        condition("Bound", "False", "", "PVC web-disk Pending"),
-    ]);
-    assert_eq!(of_disk(&cloning), None);
-}
-
-#[test]
-fn what_cdi_cannot_do_is_told_whatever_it_calls_it() {
-    for reason in [
-        "CloneValidationFailed",
-        "ErrClaimNotValid",
-        "ErrExceededQuota",
-        "CloneWithoutSource",
-        "Unschedulable",
-        "SomethingOfTomorrow",
-        "Pending",
-        "NotFound",
-    ] {
-        for type_ in ["Bound", "Ready", "Running", "OfTomorrow"] {
-            let said = disk(&[
-                condition("Bound", "False", "Pending", "PVC web-disk Pending"),
-                condition(type_, "False", reason, "no accessMode specified."),
-            ]);
-            let expected = format!("{reason}: no accessMode specified");
-            assert_eq!(of_disk(&said).unwrap(), expected);
-        }
-    }
 }
 
 #[test]
@@ -248,17 +203,4 @@ fn who_holds_up_a_drain_is_known_and_why() {
     let denied = condition("EvictionRequested", "False", "", "");
     assert_eq!(of(&[denied], json!({})), None);
     assert_eq!(drain(None), None);
-}
-
-#[test]
-fn words_are_bounded_to_the_character() {
-    let long = "ü".repeat(LONGEST + 1);
-    let kept = bounded(&long).unwrap();
-    assert_eq!(kept.chars().count(), LONGEST + 1);
-    assert!(kept.ends_with('…'));
-    assert_eq!(
-        bounded(&"ü".repeat(LONGEST)).unwrap().chars().count(),
-        LONGEST
-    );
-    assert_eq!(bounded(" . "), None);
 }

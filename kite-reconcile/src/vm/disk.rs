@@ -24,6 +24,7 @@ use super::{
 use crate::{
     plan::{Change, Refusal, Step},
     refused::Refused,
+    reports,
     standing::guarded,
 };
 
@@ -136,7 +137,7 @@ pub(super) fn condition(
         return NewCondition::new(DISK_READY, false, "QuotaExceeded", why);
     }
     let of_claim = || seen.claim.as_ref().and_then(blockers::of_claim);
-    let blocked = seen.own_disk(vm).and_then(blockers::of_disk);
+    let blocked = seen.own_disk(vm).and_then(reports::of_disk);
     match (state, blocked.or_else(of_claim)) {
         (DiskState::Filling | DiskState::WaitingForStart, Some(words)) => NewCondition::new(
             DISK_READY,
@@ -166,7 +167,7 @@ pub(super) fn condition(
         (DiskState::Filled, _) => filled(vm, seen, share),
         (DiskState::Failed, words) => {
             let reason = words
-                .or_else(|| status?.conditions.iter().rev().find_map(blockers::words_of))
+                .or_else(|| status?.conditions.iter().rev().find_map(reports::words_of))
                 .unwrap_or_else(|| "CDI gives no reason".to_owned());
             NewCondition::new(
                 DISK_READY,

@@ -16,6 +16,7 @@ use super::{
     observe::Observed,
     resize,
 };
+use crate::reports;
 
 /// `KubeVirt`'s condition of a VM whose template cannot be given to its instance.
 const RESTART: &str = "RestartRequired";
@@ -169,7 +170,7 @@ fn on(printable: Option<&str>, seen: &Observed) -> Judgement {
     let failed =
         |reason: &str, message: &str| Judgement::new(VmPhase::Failed, false, reason, message);
     let blocked = || start_blocked(machine, instance);
-    let of_disk = || seen.disk.as_ref().and_then(blockers::of_disk);
+    let of_disk = || seen.disk.as_ref().and_then(reports::of_disk);
     let Some(printable) = printable else {
         return blocked()
             .unwrap_or_else(|| starting("Starting", "KubeVirt has not seen the VM yet"));
@@ -351,7 +352,7 @@ fn kept_from_leaving(drain: &Drain, seen: &Observed) -> Option<(&'static str, St
 fn paused(instance: Option<&VirtualMachineInstance>) -> Judgement {
     let paused = of_instance(instance, "Paused");
     let reason = paused.and_then(|paused| paused.reason.as_deref());
-    let words = in_words(paused.and_then(blockers::words_of));
+    let words = in_words(paused.and_then(reports::words_of));
     let (reason, message) = match reason {
         Some("PausedIOError") => (
             "PausedIOError",

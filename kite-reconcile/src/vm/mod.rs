@@ -6,7 +6,7 @@
 //! ```
 
 mod access;
-pub(crate) mod blockers;
+mod blockers;
 mod delete;
 mod disk;
 mod draft;
@@ -44,7 +44,6 @@ use kite_core::{
 use kite_render::Vm;
 use kube::runtime::controller::Action;
 
-pub(crate) use self::blockers::bounded;
 pub(crate) use self::login::KEYS_REPLACED;
 pub(crate) use self::offer::{is_fulfilled, is_of as is_claim_of};
 pub use self::{

@@ -11,8 +11,10 @@ use kite_core::{
 use kite_render::{Vm, migration};
 use kube::ResourceExt as _;
 
-use super::blockers;
-use crate::standing::{Standing, standing};
+use crate::{
+    reports,
+    standing::{Standing, standing},
+};
 
 /// Orders of Kite's in the whole cluster that are under way: as many as `KubeVirt` carries
 /// out at a time, by its defaults. Who looks at the same moment may be one more; then
@@ -209,7 +211,7 @@ pub(super) fn said(order: &VirtualMachineInstanceMigration) -> Option<String> {
     let found = conditions.find(|it| it.status == "True")?;
     Some(match found.type_.as_str() {
         REJECTED => format!("{REJECTED}: the namespace's quota has no room for its target"),
-        _ => blockers::told(found),
+        _ => reports::told(found),
     })
 }
 

@@ -6,13 +6,15 @@ use kite_core::cdi::DataVolume;
 use kite_render::Vm;
 
 use super::{
-    blockers,
     disk::disk_size,
     lost,
     machine::{self, DiskState},
     observe::Observed,
 };
-use crate::plan::{Change, Step};
+use crate::{
+    plan::{Change, Step},
+    reports,
+};
 
 /// The step that has the stored disk make way for the `desired` one.
 pub(super) fn step(vm: &Vm<'_>, seen: &Observed, desired: &DataVolume) -> Option<Step> {
@@ -48,7 +50,7 @@ fn is_stuck(vm: &Vm<'_>, seen: &Observed) -> bool {
     let had_data = told.is_some_and(|told| told.uid.is_some() && told.uid == disk.metadata.uid);
     // A guest that runs writes to something.
     let is_used = machine::runs(seen.instance.as_ref());
-    is_under_way && !had_data && !is_used && blockers::of_disk(disk).is_some()
+    is_under_way && !had_data && !is_used && reports::of_disk(disk).is_some()
 }
 
 /// Whether another disk differs in what can mend it: a larger size, or another class.

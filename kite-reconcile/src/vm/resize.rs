@@ -11,11 +11,12 @@ use kite_core::{
 };
 
 use super::{
-    blockers::{failed_move, fixed, since, words_of},
+    blockers::{failed_move, fixed, since},
     moving,
     observe::Observed,
     orders::{self, Progress, TRIES},
 };
+use crate::reports::words_of;
 
 /// `KubeVirt`'s conditions of an instance that waits for more of something. They say since
 /// when in no version up to 1.9.

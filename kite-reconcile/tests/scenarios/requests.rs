@@ -13,7 +13,7 @@ use kite_core::{
 };
 use kite_fake::FakeCluster;
 use kite_fake::actors::{Actors, Rules};
-use kite_fake_kubevirt::{demo_rules, everything, operator_definitions};
+use kite_fake_kubevirt::{demo_rules, everything, operator_definitions, stages};
 use kite_reconcile::Context;
 use kube::api::{ListParams, PropagationPolicy};
 use serde_json::json;
@@ -201,6 +201,31 @@ async fn a_vm_costs_its_objects_and_four_requests_more() {
         assert_eq!(reads, 0, "{asked:#?}");
         world.end().await;
     }
+}
+
+/// As on real storage: each phase of the disk that lasts is told in the VM's status.
+#[tokio::test(start_paused = true)]
+async fn a_vm_whose_disk_takes_its_time_costs_three_writes_more() {
+    let seconds = Duration::from_secs;
+    let slow = [
+        (stages::DISK_SCHEDULED, seconds(5)),
+        (stages::DISK_STEP, seconds(20)),
+    ];
+    // How far it is within a phase is told from time to time, for as long as that lasts.
+    let rules = demo_rules().with_delays(slow);
+    let world = Counted::start(rules.with_steps(stages::DISK_STEP, 1)).await;
+    world.user("ann").await;
+    world.create("ann", "first").await;
+    world.settle().await;
+    let asked = world
+        .asked(async {
+            world.create("ann", "second").await;
+            world.settle().await;
+        })
+        .await;
+    assert!(total(&asked) <= RENDERED + 4 + 3, "{asked:#?}");
+    assert!(total(&asked) > RENDERED + 4, "it took no time: {asked:#?}");
+    world.end().await;
 }
 
 /// Each of its objects is deleted, or its name given back, by one request. What this process

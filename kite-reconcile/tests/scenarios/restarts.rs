@@ -8,6 +8,10 @@ use kite_core::{
     kubevirt::{VirtualMachine, VirtualMachineInstance},
 };
 use kite_reconcile::{Context, vm};
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
 use serde_json::json;
 
 use crate::world::{Fault, FaultMode, World, vm_named};
@@ -46,6 +50,26 @@ async fn settle_at_last(world: &World) -> Vec<String> {
 
 async fn is_running(world: &World) -> bool {
     world.vm("web").await.status.unwrap().phase == Some(VmPhase::Running)
+}
+
+/// `poweroff` in the guest: `KubeVirt` starts what is to be on, and Kite has no part in it.
+#[tokio::test(start_paused = true)]
+async fn a_guest_that_is_switched_off_from_within_starts_again() {
+    let world = running().await;
+    let before = instance(&world).await;
+    let client = world.cluster.client().clone();
+    let instances = Api::<VirtualMachineInstance>::namespaced(client, ANN);
+    let ended = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
+    instances
+        .patch_status("web", &PatchParams::default(), &ended)
+        .await
+        .unwrap();
+    let written = settle_at_last(&world).await;
+    assert!(is_running(&world).await);
+    let after = instance(&world).await;
+    assert!(after.is_some() && after != before, "it is another instance");
+    let others = |line: &&String| !line.starts_with("status ");
+    assert_eq!(written.iter().find(others), None, "{written:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -111,7 +111,17 @@ fn profile(facts: &Facts, class: &StorageClass) -> Option<Finding> {
         (!modes.is_empty()).then(|| modes.join(", "))
     });
     Some(match modes {
-        Some(modes) => Finding::fit(PROFILE, format!("CDI knows its access modes: {modes}")),
+        Some(modes) if modes.contains("ReadWriteMany") => {
+            Finding::fit(PROFILE, format!("CDI knows its access modes: {modes}"))
+        }
+        Some(modes) => Finding::fit(
+            PROFILE,
+            format!(
+                "CDI knows its access modes: {modes}. Without ReadWriteMany no VM moves while it \
+                 runs: a node that is emptied waits until its VMs are switched off, and a VM is \
+                 given more at its next start"
+            ),
+        ),
         None => Finding::of(
             PROFILE,
             State::Unfit,
