@@ -129,21 +129,36 @@ async fn keys_do_not_lead_to_the_host_and_another_host_key_is_refused() {
     assert_eq!(output.status.code(), Some(255));
 }
 
-/// A host that takes its time to say no, as PAM does, and how often it was asked.
-async fn slow_host(user: &str, delay: Duration) -> (GuestHandle, Host, Arc<AtomicUsize>) {
+/// How often a host was asked, and how many of these connections are over.
+#[derive(Clone, Default)]
+struct Asked {
+    asked: Arc<AtomicUsize>,
+    over: Arc<AtomicUsize>,
+}
+
+impl Asked {
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+/// A host that takes its time to say no, as PAM does, and what it was asked.
+async fn slow_host(user: &str, delay: Duration) -> (GuestHandle, Host, Asked) {
     let host = host(user, Passwords::Plain(HOST_PASSWORD.to_owned())).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut slow = behind(&host, &[]);
     let fast = std::mem::replace(&mut slow.address, listener.local_addr().unwrap());
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&asked);
+    let asked = Asked::default();
+    let count = asked.clone();
     tokio::spawn(async move {
         while let Ok((mut near, _)) = listener.accept().await {
-            count.fetch_add(1, Ordering::Relaxed);
+            count.asked.fetch_add(1, Ordering::Relaxed);
+            let over = Arc::clone(&count.over);
             tokio::spawn(async move {
                 tokio::time::sleep(delay).await;
                 let mut far = TcpStream::connect(fast).await.unwrap();
                 let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+                over.fetch_add(1, Ordering::Relaxed);
             });
         }
     });
@@ -190,11 +205,11 @@ async fn guesses_at_the_host_are_few_and_take_as_long_as_others() {
     assert!(at_host < at_machine * 2, "{longest:?}");
     // Five, of which four at a time.
     let failures = Config::default().relay_bans.failures as usize;
-    assert!(asked.load(Ordering::Relaxed) <= failures);
+    assert!(asked.asked() <= failures);
     // From this address the host is asked no more, whatever the password is.
     let (accepted, took) = guess(&bed, "admin", HOST_PASSWORD).await;
     assert!(!accepted && took >= time);
-    assert!(asked.load(Ordering::Relaxed) <= failures);
+    assert!(asked.asked() <= failures);
     // The machines are still there for it.
     let output = bed.ssh("web", "echo in").await;
     assert_eq!(text(&output.stdout), "in\n");
@@ -224,14 +239,14 @@ async fn who_hangs_up_holds_nothing() {
     let mut last = TcpStream::connect(address).await.unwrap();
     last.read_u8().await.unwrap();
     // Nobody waits for the answers any more, and nobody asks for them.
-    let before = asked.load(Ordering::Relaxed);
+    let before = asked.asked();
     assert!((1..40).contains(&before), "{before}");
     // Those who wait are served in order: if the next one is, nobody stands before it.
     let come = until("the host is asked again", async || {
-        (asked.load(Ordering::Relaxed) > before).then_some(())
+        (asked.asked() > before).then_some(())
     });
     tokio::join!(guess(&bed, "nobody", "wrong"), come);
-    assert_eq!(asked.load(Ordering::Relaxed), before + 1);
+    assert_eq!(asked.asked(), before + 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -255,7 +270,7 @@ async fn who_is_trusted_does_not_stand_in_line() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_login_that_comes_too_late_is_none_and_counts_as_none() {
-    let (_host, slow, _) = slow_host("admin", Duration::from_secs(7)).await;
+    let (_host, slow, asked) = slow_host("admin", Duration::from_secs(7)).await;
     let config = Config {
         // Another login is quick enough, however busy the machine is.
         login_deadline: Duration::from_secs(5),
@@ -266,7 +281,10 @@ async fn a_login_that_comes_too_late_is_none_and_counts_as_none() {
     let guest = bed.machine("web").await;
     // By the time the host says yes, nobody is there any more.
     assert!(!guess(&bed, "admin", HOST_PASSWORD).await.0);
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    until("the host has said so", async || {
+        (asked.over.load(Ordering::Relaxed) == 1).then_some(())
+    })
+    .await;
     assert_eq!(bed.sessions.list().len(), 0);
     // The one connection that its machine may have is still to be had.
     let address = guest.address();
