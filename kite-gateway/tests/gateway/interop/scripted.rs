@@ -1,0 +1,155 @@
+//! Libraries of other languages. For each there is a script that is called once
+//! for each feature, told by `KITE_INTEROP_LAB` where everything is.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::common::PASSWORD;
+use crate::interop::lab::{Lab, Way};
+use crate::interop::process::Call;
+use crate::interop::table::{Feature, Outcome, Row, fine};
+
+pub const PARAMIKO: &str = "paramiko";
+pub const ASYNCSSH: &str = "asyncssh";
+pub const SSH2: &str = "ssh2";
+
+/// A library with the script that uses it.
+struct Script<'a> {
+    lab: &'a Lab,
+    name: &'static str,
+    program: PathBuf,
+    file: &'static str,
+    modules: Option<PathBuf>,
+}
+
+/// What all of the libraries do; what a script calls it, and how the gateway calls
+/// it where it is a way to log in.
+const COMMON: [(Feature, &str, Option<&str>); 11] = [
+    (Feature::Key, "key", Some("publickey")),
+    (Feature::Password, "password", Some("password")),
+    (
+        Feature::Interactive,
+        "interactive",
+        Some("keyboard-interactive"),
+    ),
+    (Feature::Shell, "shell", None),
+    (Feature::Exec, "exec", None),
+    (Feature::Signal, "signal", None),
+    (Feature::Stderr, "stderr", None),
+    (Feature::Local, "local", None),
+    (Feature::Remote, "remote", None),
+    (Feature::Agent, "agent", None),
+    (Feature::Channels, "channels", None),
+];
+
+pub async fn paramiko(lab: &Lab) -> Row {
+    let script = Script::python(lab, PARAMIKO, "paramiko_.py");
+    let missing = "no paramiko for KITE_PYTHON (PyPI: paramiko; .ci/run installs it)";
+    script.row(missing, &[Feature::Sftp]).await
+}
+
+pub async fn asyncssh(lab: &Lab) -> Row {
+    let script = Script::python(lab, ASYNCSSH, "asyncssh_.py");
+    let missing = "no asyncssh for KITE_PYTHON (PyPI: asyncssh; .ci/run installs it)";
+    let more = [Feature::Sftp, Feature::OldScp, Feature::Dynamic];
+    script.row(missing, &more).await
+}
+
+pub async fn ssh2(lab: &Lab) -> Row {
+    let cached = cache().map(|it| it.join("kite-ci-node/node_modules"));
+    let modules = std::env::var_os("KITE_NODE_MODULES").map(PathBuf::from);
+    let script = Script {
+        lab,
+        name: SSH2,
+        program: "node".into(),
+        file: "ssh2.js",
+        modules: modules.or(cached.filter(|it| it.exists())),
+    };
+    let missing = "no node with ssh2 in KITE_NODE_MODULES (npm: ssh2; .ci/run installs it)";
+    script.row(missing, &[Feature::Sftp]).await
+}
+
+/// Where `.ci/run` keeps what it installs.
+fn cache() -> Option<PathBuf> {
+    let set = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    set.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
+}
+
+impl<'a> Script<'a> {
+    fn python(lab: &'a Lab, name: &'static str, file: &'static str) -> Self {
+        let set = std::env::var_os("KITE_PYTHON").map(PathBuf::from);
+        let cached = cache().map(|it| it.join("kite-ci-python/bin/python"));
+        let found = set.or(cached.filter(|it| it.exists()));
+        Self {
+            lab,
+            name,
+            program: found.unwrap_or_else(|| "python3".into()),
+            file,
+            modules: None,
+        }
+    }
+
+    async fn row(&self, missing: &str, more: &[Feature]) -> Row {
+        let version = match Call::new(self.command("version", None)).succeed().await {
+            Ok(done) => done.stdout.trim().to_owned(),
+            Err(_) => return Row::skipped(self.name, missing),
+        };
+        let mut row = Row::new(self.name, version);
+        for (feature, cell, method) in COMMON {
+            row.cell(feature, self.run(cell, method)).await;
+        }
+        for feature in more {
+            let outcome = match feature {
+                Feature::Sftp => self.carry("sftp").await,
+                Feature::OldScp => self.carry("scp").await,
+                _ => self.run("dynamic", None).await,
+            };
+            row.cell(*feature, async { outcome }).await;
+        }
+        row
+    }
+
+    async fn run(&self, cell: &str, method: Option<&str>) -> Outcome {
+        let done = Call::new(self.command(cell, None)).succeed().await?;
+        if let Some(method) = method {
+            return self.lab.was_let_in(self.name, method);
+        }
+        match done.stdout.trim() {
+            "" => fine(),
+            seen => Ok(format!("ok {seen}")),
+        }
+    }
+
+    async fn carry(&self, cell: &str) -> Outcome {
+        let calls = |way: &Way| vec![Call::new(self.command(cell, Some(way)))];
+        self.lab.carry(self.name, crate::interop::SIZE, calls).await
+    }
+
+    fn command(&self, cell: &str, way: Option<&Way>) -> Command {
+        let lab = self.lab;
+        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gateway/interop/scripts");
+        let known = lab.bed.path("known_hosts");
+        let told = serde_json::json!({
+            "host": "127.0.0.1",
+            "port": lab.bed.address.port(),
+            "user": self.name,
+            "password": PASSWORD,
+            "key": lab.bed.path("key"),
+            "known_hosts": known,
+            "fingerprint": lab.fingerprint(),
+            "reverser": lab.reverser.port(),
+            "local": way.map(|way| &way.local),
+            "there": way.map(|way| &way.there),
+            "back": way.map(|way| &way.back),
+        });
+        let mut command = Command::new(&self.program);
+        command.arg(scripts.join(self.file)).arg(cell);
+        command.env("KITE_INTEROP_LAB", told.to_string());
+        command.env("SSH_AUTH_SOCK", &lab.agent);
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
+        if let Some(modules) = &self.modules {
+            command.env("NODE_PATH", modules);
+        }
+        command
+    }
+}
