@@ -45,9 +45,9 @@ pub struct KiteSessionSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub credential: Option<String>,
-    /// The identity by which it was begun at a sign-in provider
-    /// ([`Identity::id`](super::Identity::id)): when the account has it no more it is over, on
-    /// every replica at once. Absent where it was begun otherwise.
+    /// The id of the identity by which it was begun at a sign-in provider: when the account
+    /// has it no more it is over, on every replica at once. Absent where it was begun
+    /// otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub identity: Option<String>,

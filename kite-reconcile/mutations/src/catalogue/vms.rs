@@ -75,8 +75,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "deletes a disk with data that CDI says something bad of, to make a larger one",
         file: "kite-reconcile/src/vm/remake.rs",
         edits: &[(
-            "is_under_way && !had_data && !is_used && blockers::of_disk(disk).is_some()",
-            "is_under_way && (!had_data || !is_used || blockers::of_disk(disk).is_some())",
+            "is_under_way && !had_data && !is_used && reports::of_disk(disk).is_some()",
+            "is_under_way && (!had_data || !is_used || reports::of_disk(disk).is_some())",
         )],
         first: (Scenarios, "blocked::"),
     },
