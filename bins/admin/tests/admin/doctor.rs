@@ -1,7 +1,5 @@
 //! Clusters that are fit for Kite, and clusters that are not.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},

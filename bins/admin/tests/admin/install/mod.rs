@@ -1,7 +1,5 @@
 //! Installations on the in-memory cluster: applied, applied again, and taken away.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 mod evidence;
 mod refused;
 mod removed;

@@ -1,7 +1,5 @@
 //! Who may install Kite, and who is told before anything is done that they may not.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use k8s_openapi::api::{
     core::v1::Namespace,
     rbac::v1::{ClusterRole, ClusterRoleBinding},

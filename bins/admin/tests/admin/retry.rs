@@ -1,8 +1,5 @@
 //! Every command gets through what passes, and gives up what does not.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-#[path = "retry/smoke.rs"]
 mod smoke;
 
 use std::{
