@@ -1,6 +1,6 @@
 //! `kubectl` and custom resources.
 
-use crate::kubectl::{Kubectl, session};
+use crate::clients::kubectl::{Kubectl, session};
 
 const CRD: &str = r"
 apiVersion: apiextensions.k8s.io/v1

@@ -1,5 +1,4 @@
 //! What reads answer, beside the recorded cases.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! `get`, `describe`, `explain` and the other ways to look.
 
-use crate::kubectl::{Kubectl, session};
+use crate::clients::kubectl::{Kubectl, session};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_shows_what_there_is() {

@@ -19,7 +19,7 @@ fn python() -> Option<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_python_client_is_content() {
     let Some(python) = python() else {
-        crate::skip("no Python with the package kubernetes");
+        crate::clients::skip("no Python with the package kubernetes");
         return;
     };
     let cluster = FakeCluster::builder().build().unwrap();
@@ -27,7 +27,7 @@ async fn the_python_client_is_content() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("kubeconfig");
     cluster.write_kubeconfig(&config, &served.url()).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/session.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/clients/session.py");
     let mut command = tokio::process::Command::new(python);
     command.arg(script).arg(&config).kill_on_drop(true);
     let out = tokio::time::timeout(Duration::from_secs(60), command.output())

@@ -1,5 +1,4 @@
 //! kube-rs's runtime on the in-memory server, in virtual time.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

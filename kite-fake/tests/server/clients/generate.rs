@@ -1,6 +1,6 @@
 //! What `kubectl create` and its relatives make.
 
-use crate::kubectl::{Kubectl, session};
+use crate::clients::kubectl::{Kubectl, session};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_makes_objects() {

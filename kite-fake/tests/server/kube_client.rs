@@ -1,5 +1,4 @@
 //! kube-rs on the in-memory server: clients and reflectors.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! How `kubectl` changes, waits for and deletes objects.
 
-use crate::kubectl::{Kubectl, session};
+use crate::clients::kubectl::{Kubectl, session};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_changes_objects() {

@@ -1,6 +1,6 @@
 //! `kubectl apply`, `diff`, `replace` and kustomizations.
 
-use crate::kubectl::{Kubectl, session};
+use crate::clients::kubectl::{Kubectl, session};
 
 const MAP: &str = "apiVersion: v1
 kind: ConfigMap

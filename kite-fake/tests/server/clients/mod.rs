@@ -2,12 +2,7 @@
 //! HTTP: `kubectl` (any release since 1.20) and the Python package `kubernetes`.
 //! Without them the tests say that they were skipped, unless
 //! `KITE_REQUIRE_CLIENTS` is set.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout
-)]
+#![allow(clippy::print_stdout)]
 
 mod apply;
 mod change;

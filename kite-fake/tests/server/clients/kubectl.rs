@@ -16,7 +16,7 @@ pub struct Kubectl {
 /// Starts a server and lets `kubectl` run a session on it.
 pub async fn session(name: &str, crds: &str, work: fn(&Kubectl)) {
     let Some(minor) = minor() else {
-        crate::skip("no kubectl on the PATH");
+        crate::clients::skip("no kubectl on the PATH");
         return;
     };
     let cluster = FakeCluster::builder()

@@ -1,10 +1,5 @@
 //! Every fault as a client of kube sees it, and as the cluster sees it.
-#![allow(
-    clippy::similar_names,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic
-)]
+#![allow(clippy::similar_names)]
 
 use std::time::Duration;
 

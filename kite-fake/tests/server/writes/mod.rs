@@ -1,6 +1,5 @@
 //! What a client sees of writes: creates, updates, patches, applies and
 //! deletions, request by request.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod apply;
 mod deletion;

@@ -1,0 +1,11 @@
+//! The API server as programs meet it: by kube, by kubectl and other clients, and by plain
+//! requests. One program: what waits for one thing runs beside what waits for another.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod clients;
+mod fault;
+mod http;
+mod kube_client;
+mod kube_runtime;
+mod reads;
+mod writes;
