@@ -13,7 +13,10 @@ use crate::{
     reports,
 };
 
-/// When it is tried again. No event makes it otherwise: what a webhook says may differ each
+/// When what is made of an offer is: each try claims the offer and gives it back.
+const PAUSE_OF_OFFER: Duration = Duration::from_secs(600);
+
+/// When all else is tried again. No event makes it otherwise: what a webhook says may differ each
 /// time, and be written, and so be an event itself.
 const PAUSE: Duration = Duration::from_secs(60);
 
@@ -37,12 +40,19 @@ impl Refused {
         format!("{self:?} of {uid} at {generation}")
     }
 
+    fn pause(self) -> Duration {
+        match self {
+            Self::Offer => PAUSE_OF_OFFER,
+            Self::Growth | Self::Exposure => PAUSE,
+        }
+    }
+
     /// What is remembered where it was refused to the object of `meta`.
     pub(crate) fn because(self, why: &str, meta: &ObjectMeta, now: Timestamp) -> Refusal {
         Refusal {
             of: self.of(meta),
             why: reports::bounded(why).unwrap_or_default(),
-            until: now.checked_add(PAUSE).unwrap_or(Timestamp::MAX),
+            until: now.checked_add(self.pause()).unwrap_or(Timestamp::MAX),
         }
     }
 

@@ -137,7 +137,9 @@ fn is_kept_by_cron(image: &Image<'_>, seen: &Observed, source: &DataSource) -> b
     let like = image.metadata(seen.platform.image_namespace());
     let is_foreign = |cron: &DataImportCron| standing(&cron.metadata, &like) == Standing::Foreign;
     let cron = source.labels().get(DATA_IMPORT_CRON_LABEL);
-    image.object.spec.refresh_schedule.is_some()
+    let spec = &image.object.spec;
+    // Of one that cannot be read nobody knows how it was made.
+    (spec.refresh_schedule.is_some() || spec.unreadable.is_some())
         && cron.is_some_and(|cron| cron == image.name)
         && !seen.cron.as_ref().is_some_and(is_foreign)
 }

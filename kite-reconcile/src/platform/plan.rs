@@ -61,13 +61,9 @@ pub fn plan(
     let told = object.status.as_ref();
     let told = told.map_or(&[][..], |it| &it.gateway_host_keys);
     let secret = seen.host_key.as_ref();
-    let (gateway_host_keys, kept) = if told.is_empty() || object.spec.gateway.enabled {
-        host_keys::look(told, secret, &settings.namespace, seen.now)
-    } else {
-        // Nobody meets the key of a gateway that is not exposed: what comes of it meanwhile
-        // is told once it is again.
-        (told.to_vec(), None)
-    };
+    let (gateway_host_keys, kept) = host_keys::look(told, secret, &settings.namespace, seen.now);
+    // Of a gateway that others expose, or nobody, nothing is said; what its key is, and which
+    // it replaces, is told all the same.
     let kept = kept.filter(|_| object.spec.gateway.enabled);
     let resolved = references::condition(&seen.missing, &seen.unseen);
     let conditions = [ready, gateway.condition, web.condition, resolved];

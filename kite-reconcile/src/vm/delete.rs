@@ -12,7 +12,7 @@ use kite_core::{
     labels::VM_FINALIZER,
     names,
 };
-use kite_render::Vm;
+use kite_render::{Vm, exposure};
 use kube::{ResourceExt as _, api::PropagationPolicy};
 
 use super::{observe::Observed, offer};
@@ -281,7 +281,7 @@ pub(super) fn certificate(
         let annotations = secret.metadata.annotations.as_ref();
         annotations.and_then(|all| all.get(CERTIFICATE_NAME))
             .is_some_and(|it| it == name)
-            && is_of_domain(vm, annotations.and_then(|all| all.get(ALT_NAMES)))
+            && is_of_domain(vm, seen, annotations.and_then(|all| all.get(ALT_NAMES)))
             // The one that the platform names is everybody's.
             && seen.platform.exposure.certificate.secret_name.as_deref() != Some(name)
             && !seen.platform.is_unread("exposure")
@@ -295,13 +295,16 @@ pub(super) fn certificate(
 
 /// Whether a certificate for `hosts` is of a domain of the VM's. In a user's namespace nobody
 /// else has certificates of that name; elsewhere others may.
-fn is_of_domain(vm: &Vm<'_>, hosts: Option<&String>) -> bool {
+fn is_of_domain(vm: &Vm<'_>, seen: &Observed, hosts: Option<&String>) -> bool {
     if names::user_of_namespace(vm.namespace).is_some() {
         return true;
     }
-    let prefix = vm.object.spec.domain_prefix.as_deref();
+    let status = vm.object.status.as_ref();
+    let access = status.and_then(|it| it.access.as_ref());
+    let told = access.and_then(|it| it.domain.clone());
+    let own = [exposure::host(vm, &seen.platform), told];
     let mut hosts = hosts.map_or("", String::as_str).split(',');
-    prefix.is_some_and(|prefix| hosts.any(|host| host.split('.').next() == Some(prefix)))
+    hosts.any(|host| own.iter().flatten().any(|it| it == host))
 }
 
 /// Whether the instance is what is left of the VM's own machine: not that of

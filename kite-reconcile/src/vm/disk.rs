@@ -81,14 +81,20 @@ impl Draft<'_> {
         let claim = quota::own_claim(seen).filter(|claim| is_bound(claim));
         let overhead = quota::overhead(vm, seen).unwrap_or_default();
         let wanted = &vm.object.spec.disk;
-        let has = claim.and_then(claim_size);
-        let is_smaller = has.is_some_and(|has| !overhead.has_room(&has, wanted));
         let size = overhead.claim_for(wanted);
-        if is_smaller && growth_refused(vm, seen).is_none() {
+        if is_smaller(vm, seen, wanted) && growth_refused(vm, seen).is_none() {
             let grown = guarded(&disk::grown_claim(vm, &size), claim);
             self.steps.push(Step::Change(Change::Grow(Box::new(grown))));
         }
     }
+}
+
+/// Whether the disk's claim, which may grow once it is bound, has no room for `wanted`.
+fn is_smaller(vm: &Vm<'_>, seen: &Observed, wanted: &Bytes) -> bool {
+    let claim = quota::own_claim(seen).filter(|claim| is_bound(claim));
+    let overhead = quota::overhead(vm, seen).unwrap_or_default();
+    let has = claim.and_then(claim_size);
+    has.is_some_and(|has| !overhead.has_room(&has, wanted))
 }
 
 /// Why it does not grow for now.
@@ -120,8 +126,10 @@ pub(super) fn condition(
     if let Some(lost) = lost::condition(vm, seen, share.has_disk.as_ref()) {
         return lost;
     }
-    if let Some(Refusal { why, .. }) = growth_refused(vm, seen) {
-        let size = wanted_disk(vm, share);
+    let size = wanted_disk(vm, share);
+    // Somebody may have made it larger since, or what is wanted is less.
+    let refused = growth_refused(vm, seen).filter(|_| is_smaller(vm, seen, size));
+    if let Some(Refusal { why, .. }) = refused {
         return NewCondition::new(
             DISK_READY,
             false,

@@ -40,7 +40,7 @@ const TURN: Duration = Duration::from_secs(20);
 
 /// How long it may take `KubeVirt` to begin with an instance that is to leave its node: it
 /// moves few at a time.
-const SLOW: Duration = Duration::from_secs(600);
+const SLOW: Duration = Duration::from_secs(3600);
 
 /// Whether `instance` waits for more, and nobody moves it for that unless Kite does. Of a
 /// cluster of which nobody knows how it is configured that is not said.
@@ -207,7 +207,12 @@ pub(super) fn kept_from_leaving(seen: &Observed) -> Option<String> {
     if !is_to_leave(instance) {
         return None;
     }
-    let said = seen.moves.as_ref().and_then(|it| it.held_up(seen.now));
+    let moves = seen.moves.as_ref();
+    // It is on its way, though its instance does not say so yet.
+    if moves.is_some_and(|it| it.foreign.iter().any(|order| order.has_begun())) {
+        return None;
+    }
+    let said = moves.and_then(|it| it.held_up(seen.now));
     said.or_else(|| {
         let is_late = late_at(instance).is_some_and(|at| at <= seen.now);
         let minutes = SLOW.as_secs() / 60;

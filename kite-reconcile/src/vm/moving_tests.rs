@@ -373,10 +373,10 @@ fn an_instance_that_does_not_begin_to_leave_its_node_is_told_why() {
         ..seen(after, asked(since))
     };
     let said = |seen: &Observed| kept_from_leaving(seen);
-    let early = waiting(599, Some(SINCE), None);
-    assert_eq!((said(&early), next(&early)), (None, Some(at(619))));
-    let late = said(&waiting(600, Some(SINCE), None)).unwrap();
-    assert!(late.contains("not begun with it in 10 minutes"), "{late}");
+    let early = waiting(3599, Some(SINCE), None);
+    assert_eq!((said(&early), next(&early)), (None, Some(at(3619))));
+    let late = said(&waiting(3600, Some(SINCE), None)).unwrap();
+    assert!(late.contains("not begun with it in 60 minutes"), "{late}");
     assert_eq!(said(&waiting(6000, None, None)), None);
     // Of an order that waits it is known for how long, and why.
     let mut order = ordered(&movable(), 1, "Pending");
@@ -391,7 +391,10 @@ fn an_instance_that_does_not_begin_to_leave_its_node_is_told_why() {
     let rejected = said(&waiting(1, None, Some(order))).unwrap();
     assert!(rejected.contains("quota has no room"), "{rejected}");
     let begun = ordered(&movable(), 1, "Running");
-    assert_eq!(said(&waiting(500, None, Some(begun.clone()))), None);
+    // However long ago it was asked for.
+    for since in [None, Some(SINCE)] {
+        assert_eq!(said(&waiting(6000, since, Some(begun.clone()))), None);
+    }
     let mut moves = waiting(6000, Some(SINCE), Some(begun));
     let status = moves.instance.as_mut().unwrap().status.as_mut().unwrap();
     let state = json!({"migrationUid": "m"});

@@ -194,16 +194,6 @@ fn refusal<'a>(
     seen: &Observed,
 ) -> Result<&'a KiteVirtualMachineOffer, Obstacle> {
     let no = |reason: &str, message: String| Err(obstacle(VmPhase::Failed, reason, message));
-    let given_back = Refused::Offer.among(&seen.refused, &vm.object.metadata);
-    if let Some(Refusal { why, .. }) = given_back {
-        return no(
-            "OfferGivenBack",
-            format!(
-                "what is made of offer {name:?} was refused, so that the offer is free again, and \
-                 is claimed again in a while ({why})"
-            ),
-        );
-    }
     let Some(offer) = &found.offer else {
         return no(
             "OfferUnknown",
@@ -261,6 +251,16 @@ fn refusal<'a>(
     }
     if let Some(mismatch) = mismatch(vm.object, offer) {
         return no("OfferMismatch", mismatch);
+    }
+    let given_back = Refused::Offer.among(&seen.refused, &vm.object.metadata);
+    if let Some(Refusal { why, .. }) = given_back {
+        return no(
+            "OfferGivenBack",
+            format!(
+                "what is made of offer {name:?} was refused, so that the offer is free again, and \
+                 is claimed again in a while ({why})"
+            ),
+        );
     }
     Ok(offer)
 }
