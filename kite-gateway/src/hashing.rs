@@ -9,7 +9,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kite_core::password::PasswordHash;
 use parking_lot::{Condvar, Mutex};
@@ -49,11 +49,21 @@ struct Job {
     /// The password is wrong whatever the hash says.
     is_decoy: bool,
     password: String,
-    answer: oneshot::Sender<bool>,
+    answer: oneshot::Sender<Looked>,
+}
+
+/// What became of a password whose turn came.
+enum Looked {
+    /// It fits its hash, or does not.
+    Compared(bool),
+    /// It was not worth a hash, which takes about as long as this.
+    Skipped(Duration),
 }
 
 struct Waiting {
     jobs: Turns<Turn, Job>,
+    /// How long the last hash took.
+    taken: Duration,
     is_over: bool,
 }
 
@@ -89,6 +99,7 @@ impl HashPool {
         let queue = Arc::new(Queue {
             waiting: Mutex::new(Waiting {
                 jobs: Turns::new(MOST_EACH),
+                taken: Duration::ZERO,
                 is_over: false,
             }),
             changed: Condvar::new(),
@@ -130,8 +141,17 @@ impl HashPool {
         let pushed = self.queue.waiting.lock().jobs.push(turn, job, is_wanted);
         pushed.ok()?;
         self.queue.changed.notify_one();
-        let fits = tokio::time::timeout(self.patience, verified).await;
-        let fits = fits.ok()?.ok()?;
+        let looking = async {
+            match verified.await.ok()? {
+                Looked::Compared(fits) => Some(fits),
+                // Whoever asks has to wait as for one that was hashed.
+                Looked::Skipped(taken) => {
+                    tokio::time::sleep(taken).await;
+                    Some(false)
+                }
+            }
+        };
+        let fits = tokio::time::timeout(self.patience, looking).await.ok()??;
         if fits {
             self.fitted.remember(code);
         }
@@ -141,14 +161,18 @@ impl HashPool {
 
 fn work(queue: &Queue) {
     loop {
-        let (next, is_idle) = {
+        let (next, skipped) = {
             let mut waiting = queue.waiting.lock();
             loop {
                 if waiting.is_over {
                     return;
                 }
                 match waiting.jobs.pop() {
-                    Some(job) => break (job, waiting.jobs.is_empty()),
+                    // Any number of names lead nowhere: their hashes hold up nobody's.
+                    Some(job) => {
+                        let is_skipped = job.is_decoy && !waiting.jobs.is_empty();
+                        break (job, is_skipped.then_some(waiting.taken));
+                    }
                     None => queue.changed.wait(&mut waiting),
                 }
             }
@@ -157,18 +181,21 @@ fn work(queue: &Queue) {
         if next.answer.is_closed() {
             continue;
         }
-        // Any number of names lead nowhere: their hashes hold up nobody's.
-        let is_hashed = !next.is_decoy || is_idle;
-        let fits = is_hashed && next.hash.verify(&next.password);
-        let _ = next.answer.send(fits && !next.is_decoy);
+        let looked = if let Some(taken) = skipped {
+            Looked::Skipped(taken)
+        } else {
+            let begun = Instant::now();
+            let fits = next.hash.verify(&next.password);
+            queue.waiting.lock().taken = begun.elapsed();
+            Looked::Compared(fits && !next.is_decoy)
+        };
+        let _ = next.answer.send(looked);
     }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-
-    use std::time::Instant;
 
     use super::*;
 
@@ -252,6 +279,27 @@ mod tests {
         pool.queue.waiting.lock().jobs = Turns::new(0);
         assert_eq!(nowhere(1).await, None);
         assert_eq!(pool.verify(ann(), hash.clone(), "x".to_owned()).await, None);
+    }
+
+    #[tokio::test]
+    async fn what_is_not_hashed_is_answered_after_as_long() {
+        let pool = HashPool::new(1, LONG).unwrap();
+        let hash = PasswordHash::create("right").unwrap();
+        let verify = async |turn: Turn, password: &str| {
+            let answer = pool.verify(turn, hash.clone(), password.to_owned()).await;
+            assert_eq!(answer, Some(false));
+            (Instant::now(), pool.queue.waiting.lock().taken)
+        };
+        let bob = || Turn::Owner("bob".to_owned());
+        // Bob's second waits while it is the stranger's turn.
+        let (_, (before, taken), _, (after, _)) = futures::join!(
+            verify(ann(), "1"),
+            verify(bob(), "2"),
+            verify(bob(), "3"),
+            verify(Turn::Stranger("nobody".to_owned()), "4"),
+        );
+        let later = after.duration_since(before);
+        assert!(later >= taken / 4, "{later:?} after a hash of {taken:?}");
     }
 
     #[tokio::test]

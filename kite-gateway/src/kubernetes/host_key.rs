@@ -52,7 +52,7 @@ pub async fn host_key(
     namespace: &str,
     name: &str,
 ) -> Result<PrivateKey, HostKeyError> {
-    let secrets: Api<Secret> = Api::namespaced(client, namespace);
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let failed = |error: kube::Error| {
         HostKeyError::Cluster(ClusterError::from_kube(
             format!("Secret {namespace}/{name}"),
@@ -63,7 +63,7 @@ pub async fn host_key(
         return read(&secret, namespace, name);
     }
     // It goes on without it: who restarts it to have another key deletes the Secret.
-    for known in known_keys(secrets.clone().into_client()).await {
+    for known in known_keys(client).await {
         tracing::warn!(
             secret = %format_args!("{namespace}/{name}"),
             %known,

@@ -208,8 +208,7 @@ pub(super) fn kept_from_leaving(seen: &Observed) -> Option<String> {
         return None;
     }
     let moves = seen.moves.as_ref();
-    // It is on its way, though its instance does not say so yet.
-    if moves.is_some_and(|it| it.foreign.iter().any(|order| order.has_begun())) {
+    if moves.is_some_and(Moves::has_begun) {
         return None;
     }
     let said = moves.and_then(|it| it.held_up(seen.now));

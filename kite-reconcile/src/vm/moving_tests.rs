@@ -391,6 +391,9 @@ fn an_instance_that_does_not_begin_to_leave_its_node_is_told_why() {
     let rejected = said(&waiting(1, None, Some(order))).unwrap();
     assert!(rejected.contains("quota has no room"), "{rejected}");
     let begun = ordered(&movable(), 1, "Running");
+    let mut own = waiting(6000, Some(SINCE), None);
+    own.moves = Some(with(begun.clone()));
+    assert_eq!(said(&own), None, "its own order moves it, too");
     // However long ago it was asked for.
     for since in [None, Some(SINCE)] {
         assert_eq!(said(&waiting(6000, since, Some(begun.clone()))), None);

@@ -136,8 +136,14 @@ impl Moves {
         self.own.iter().any(|it| !it.is_over())
     }
 
+    /// Whether the VM is on its way, whoever has ordered that: its instance says so later.
+    pub(super) fn has_begun(&self) -> bool {
+        let mut all = self.own.iter().chain(&self.foreign);
+        all.any(VirtualMachineInstanceMigration::has_begun)
+    }
+
     /// Why what others have ordered for the instance has not begun, as far as it is told or
-    /// has lasted; none where it has.
+    /// has lasted.
     pub(super) fn held_up(&self, now: Timestamp) -> Option<String> {
         let late = |order| stuck_at(order).is_some_and(|at| at <= now);
         let minutes = PAUSE.as_secs() / 60;

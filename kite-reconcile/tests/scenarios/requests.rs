@@ -172,6 +172,18 @@ impl Counted {
         asked
     }
 
+    /// What they asked for from the creation of a user's second VM until it is at rest.
+    async fn asked_for_a_second(&self) -> BTreeMap<String, usize> {
+        self.user("ann").await;
+        self.create("ann", "first").await;
+        self.settle().await;
+        let work = async {
+            self.create("ann", "second").await;
+            self.settle().await;
+        };
+        self.asked(work).await
+    }
+
     async fn end(self) {
         self.stop.cancel();
         self.controller.await.unwrap();
@@ -186,15 +198,7 @@ fn total(asked: &BTreeMap<String, usize>) -> usize {
 async fn a_vm_costs_its_objects_and_four_requests_more() {
     for rules in [Rules::instant(), demo_rules()] {
         let world = Counted::start(rules).await;
-        world.user("ann").await;
-        world.create("ann", "first").await;
-        world.settle().await;
-        let asked = world
-            .asked(async {
-                world.create("ann", "second").await;
-                world.settle().await;
-            })
-            .await;
+        let asked = world.asked_for_a_second().await;
         // The user's usage among them.
         assert!(total(&asked) <= RENDERED + 4, "{asked:#?}");
         let reads = asked.keys().filter(|what| what.starts_with("get ")).count();
@@ -214,15 +218,7 @@ async fn a_vm_whose_disk_takes_its_time_costs_three_writes_more() {
     // How far it is within a phase is told from time to time, for as long as that lasts.
     let rules = demo_rules().with_delays(slow);
     let world = Counted::start(rules.with_steps(stages::DISK_STEP, 1)).await;
-    world.user("ann").await;
-    world.create("ann", "first").await;
-    world.settle().await;
-    let asked = world
-        .asked(async {
-            world.create("ann", "second").await;
-            world.settle().await;
-        })
-        .await;
+    let asked = world.asked_for_a_second().await;
     assert!(total(&asked) <= RENDERED + 4 + 3, "{asked:#?}");
     assert!(total(&asked) > RENDERED + 4, "it took no time: {asked:#?}");
     world.end().await;
