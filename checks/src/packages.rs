@@ -11,7 +11,7 @@ use anyhow::{Context as _, ensure};
 
 /// The library crates, in an order in which they can be published: each after what
 /// it depends on, its tests included.
-pub const LIBRARIES: [&str; 11] = [
+pub const LIBRARIES: [&str; 12] = [
     "kite-fake",
     "kite-conformance",
     "kite-cluster",
@@ -22,6 +22,7 @@ pub const LIBRARIES: [&str; 11] = [
     "kite-render",
     "kite-reconcile",
     "kite-gateway",
+    "kite-rest",
     "kite-api",
 ];
 
@@ -30,6 +31,7 @@ pub fn folder(library: &str) -> &Path {
     Path::new(match library {
         "kite-cluster" => "kite-core/cluster",
         "kite-runtime" => "kite-reconcile/runtime",
+        "kite-rest" => "kite-api/rest",
         "kite-conformance" => "kite-fake/conformance",
         "kite-fake-kubevirt" => "kite-fake/kubevirt",
         alone => alone,

@@ -63,3 +63,20 @@ fn what_is_for_everybody_knows_nothing_of_vms() {
     }
     assert!(count > 100, "{count} files");
 }
+
+/// What HTTP APIs of any custom resources are made of has no word of Kite's.
+#[test]
+fn the_transport_of_the_api_knows_no_resource() {
+    const WORDS: [&str; 4] = ["kubevirt", "virtualmachine", "datavolume", "kite_core::crd"];
+    let src = kite_checks::root().join(folder("kite-rest")).join("src");
+    let mut count = 0;
+    for file in files(&src).unwrap() {
+        count += 1;
+        let text = fs::read_to_string(src.join(&file)).unwrap();
+        // Tests try it with resources that are there.
+        let code = text.split("#[cfg(test)]").next().unwrap().to_lowercase();
+        let found: Vec<_> = WORDS.iter().filter(|it| code.contains(**it)).collect();
+        assert!(found.is_empty(), "{}: {found:?}", file.display());
+    }
+    assert!(count > 30, "{count} files");
+}

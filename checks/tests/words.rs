@@ -226,7 +226,7 @@ fn blanked(text: &str) -> String {
 /// All code that says something to who is refused, with one line for each text.
 fn code_that_refuses() -> String {
     let mut code = String::new();
-    for package in ["kite-api/src", "kite-core/src"] {
+    for package in ["kite-api/src", "kite-api/rest/src", "kite-core/src"] {
         let dir = root().join(package);
         for file in packages::files(&dir).unwrap() {
             if file.extension().is_some_and(|it| it == "rs") {
@@ -277,7 +277,7 @@ fn what_is_refused_in_korean_is_what_the_api_says() {
 
 #[test]
 fn each_kind_of_refusal_has_words() {
-    let code = source(&root().join("kite-api/src/problem.rs"));
+    let code = source(&root().join("kite-api/rest/src/problem.rs"));
     let facts = code.split_once("fn facts(").unwrap().1;
     let kinds: BTreeSet<_> = told(facts, "=> (").into_iter().collect();
     let all = code.split_once("const ALL: [Self; ").unwrap().1;

@@ -7,6 +7,10 @@ use aide::axum::{
 use axum::extract::{Path, State};
 use jiff::Timestamp;
 use kite_core::crd::KiteSession;
+use kite_rest::{
+    Answer, Bounds, Done, Form, IfMatch, Input, Items, Named, Page, Problem, ProblemKind, Sent,
+    SshKeys, edit_noting, finish_edit, tag_of,
+};
 use kube::ResourceExt as _;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -22,15 +26,10 @@ use crate::{
     },
     key_dates,
     notices::note_edit,
-    openapi::about,
+    openapi::{about, examples},
     policy::{Action, Whose},
-    problem::{Problem, ProblemKind},
     state::ApiState,
     users::{self, UserView, as_map, change_to_json, spec_of_user},
-    web::{
-        Answer, Bounds, Done, Form, IfMatch, Input, Items, Named, Page, Sent, SshKeys, edit_noting,
-        finish_edit, tag_of,
-    },
 };
 
 const TAG: &str = "me";
@@ -127,6 +126,10 @@ pub(crate) struct AccountEdit(Map<String, Value>);
 impl Input for AccountEdit {
     const NAME: &'static str = "AccountEdit";
 
+    fn example() -> Option<Value> {
+        Some(json!({"email": "ann@example.org", "sshPublicKeys": [examples::SSH_KEY]}))
+    }
+
     fn read(form: &mut Form) -> Option<Self> {
         let elsewhere = [
             ("username", "cannot be changed"),
@@ -165,7 +168,7 @@ async fn patch(
         caller.require(Action::EditAccountKeys, Whose::Own)?;
     }
     let user = caller.user().as_ref();
-    let AccountEdit(spec) = finish_edit(&state, &mut form, input, user).await?;
+    let AccountEdit(spec) = finish_edit(state.store(), &mut form, input, user).await?;
     if spec.is_empty() {
         condition.check(user)?;
         return Ok(users::answer(user));
@@ -184,7 +187,7 @@ async fn patch(
     notes.append(&mut note_edit(user, &spec));
     let cache = &state.caches().users;
     let spec = Value::from(spec);
-    let edited = edit_noting(&state, cache, user, &condition, &spec, &notes, &form).await?;
+    let edited = edit_noting(state.store(), cache, user, &condition, &spec, &notes, &form).await?;
     tracing::info!(user = caller.name(), "edited the own account");
     Ok(users::answer(&edited))
 }
@@ -216,6 +219,14 @@ impl Input for NewPassword {
         ),
     ];
     const BOUNDS: &'static [(&'static str, Bounds)] = &[("newPassword", PASSWORD)];
+
+    fn example() -> Option<Value> {
+        Some(json!({
+            "currentPassword": examples::PASSWORD,
+            "newPassword": "another good horse",
+            "keepTokens": true,
+        }))
+    }
 
     fn read(form: &mut Form) -> Option<Self> {
         let current = form.optional("currentPassword");
@@ -281,7 +292,7 @@ async fn change_password(
     notes.append(&mut note_edit(user, &spec));
     let spec = Value::from(spec);
     let cache = &state.caches().users;
-    let edited = edit_noting(&state, cache, user, &condition, &spec, &notes, &form).await;
+    let edited = edit_noting(state.store(), cache, user, &condition, &spec, &notes, &form).await;
     let edited = password.settle(&state, Some(user), edited).await?;
     tracing::info!(user = caller.name(), "changed the own password");
     // They are over by now; this clears them away.

@@ -6,6 +6,7 @@ use aide::axum::{ApiRouter, routing::get_with};
 use axum::extract::State;
 use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::api::resource::Quantity};
 use kite_core::{cluster::Cluster as _, crd::AccessLevel, quantity::Bytes};
+use kite_rest::{Answer, Problem};
 use kube::{ResourceExt as _, api::ListParams};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,9 +16,7 @@ use crate::{
     auth::Caller,
     openapi::about,
     policy::{Action, Whose},
-    problem::Problem,
     state::ApiState,
-    web::Answer,
 };
 
 /// Label of nodes on which KubeVirt starts VMs. Its agent there takes it away when

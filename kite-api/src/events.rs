@@ -25,19 +25,19 @@ use axum::{
 use futures::{Stream, StreamExt as _, stream::BoxStream};
 use indexmap::IndexMap;
 use kite_core::crd::AccessLevel;
+use kite_rest::{Problem, ProblemKind, audit::note, openapi::schema_object};
 use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::places::Places;
 use self::{feed::Feed, places::Place};
+
 use crate::{
-    audit::note,
     auth::Caller,
     images::ImageView,
     offers::OfferView,
-    openapi::{about, schema_object},
+    openapi::about,
     policy::{Action, Whose},
-    problem::{Problem, ProblemKind},
     state::ApiState,
     users::UserView,
     vms::VmView,

@@ -9,9 +9,12 @@ use kite_core::{
     cluster::Cluster as _,
     crd::{Identity, KiteSession, KiteUser, SignInProvider},
 };
+use kite_rest::{Answer, Bounds, Done, Form, Input, Items, Page, Problem, ProblemKind, Sent};
 use kube::{ResourceExt, api::ListParams};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use serde_json::{Value, json};
 
 use crate::{
     auth::{
@@ -19,11 +22,9 @@ use crate::{
         oidc::{LOCAL_PATH, Linking, Visit, begin, find_provider, is_local_path, unlink},
         prove_password,
     },
-    openapi::about,
+    openapi::{about, examples},
     policy::{Action, Whose},
-    problem::{Problem, ProblemKind},
     state::ApiState,
-    web::{Answer, Bounds, Done, Form, Input, Items, Page, Sent},
 };
 
 const TAG: &str = "me";
@@ -148,6 +149,10 @@ impl Input for Link {
         ),
     ];
     const BOUNDS: &'static [(&'static str, Bounds)] = &[("returnTo", LOCAL_PATH)];
+
+    fn example() -> Option<Value> {
+        Some(json!({"provider": "staff", "password": examples::PASSWORD, "returnTo": "/account"}))
+    }
 
     fn read(form: &mut Form) -> Option<Self> {
         let provider = form.required("provider");

@@ -7,6 +7,7 @@ use axum::extract::State;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kite_core::crd::{AccessLevel, ImagePhase, KiteImage, OsFamily};
 use kite_core::quantity::Bytes;
+use kite_rest::{Answer, Items, Page, Problem};
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,9 +16,7 @@ use crate::{
     auth::Caller,
     openapi::about,
     policy::{Action, Whose},
-    problem::Problem,
     state::ApiState,
-    web::{Answer, Items, Page},
 };
 
 /// The paths below `/images`.

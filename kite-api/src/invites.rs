@@ -11,17 +11,22 @@ use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     crd::{AccessLevel, InviteAccount, KiteInvite, KiteInviteSpec, Quota},
 };
+use kite_rest::{
+    Answer, Created, Done, Form, Input, Items, Named, Once, OneOf, Page, Problem, ProblemKind,
+    Sent, Stamp, read_end,
+};
 use kube::{ResourceExt as _, api::PropagationPolicy};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
+use serde_json::{Value, json};
+
 use crate::{
+    allowance::Allowance,
     auth::{Caller, INVITE_TOKEN, InviteState, new_invite, seal_token, sealed_token, state_of},
-    openapi::about,
+    openapi::{about, examples},
     policy::{Action, Whose},
-    problem::{Problem, ProblemKind},
     state::ApiState,
-    web::{Answer, Created, Done, Form, Input, Items, Named, Once, Page, Sent, Stamp, read_end},
 };
 
 const TAG: &str = "admin";
@@ -174,10 +179,20 @@ impl Input for NewInvite {
         "When it ends: by default in 7 days, at most in 90.",
     )];
 
+    fn example() -> Option<Value> {
+        Some(json!({
+            "email": "ann@example.org",
+            "accessLevel": "User",
+            "quota": examples::quota(),
+            "note": "For the course",
+        }))
+    }
+
     fn read(form: &mut Form) -> Option<Self> {
         let email = form.optional("email");
-        let access_level = form.optional("accessLevel").unwrap_or_default();
-        let quota = form.optional("quota");
+        let access_level = form.optional("accessLevel").map(|OneOf(level)| level);
+        let access_level = access_level.unwrap_or_default();
+        let quota = form.optional("quota").map(|Allowance(quota)| quota);
         let note = form.optional("note");
         let expires_at = read_end(form, DAYS);
         Some(Self {
@@ -205,7 +220,7 @@ async fn create(
     let level = level.unwrap_or_default();
     caller.require(Action::ManageInvites, Whose::Other(level))?;
     let new = form.finish_with(input)?;
-    let stamp = once.stamp(&caller, &form);
+    let stamp = once.stamp(&caller.uid(), &form);
     let (token, mut invite) = new_invite(
         stamp.as_ref().map(Stamp::id),
         KiteInviteSpec {

@@ -40,8 +40,8 @@
 //! | `connections` | who is connected to VMs: list, end, replay |
 //! | `events` | news as server-sent events |
 //! | `openapi`, `reference` | the OpenAPI document and a page to read it |
-//! | `budget` | how much memory requests may hold |
-//! | `web` | bodies, and what surrounds every request |
+//! | `layers` | what surrounds every request |
+//! | [`kite_rest`] | bodies, problems, conditions, lists, copies, the audit log: a crate |
 //! | `page` | the web page in `kite-api/ui` |
 //!
 //! # Feature flags and the web page
@@ -53,9 +53,8 @@
 
 mod access_dates;
 mod account;
-pub mod audit;
+mod allowance;
 mod auth;
-mod budget;
 pub mod caches;
 mod capacity;
 mod certificate;
@@ -66,7 +65,7 @@ mod identities;
 mod images;
 mod invites;
 mod key_dates;
-mod lookup;
+mod layers;
 pub mod metrics;
 mod notices;
 mod offers;
@@ -74,7 +73,6 @@ mod openapi;
 mod page;
 mod platform;
 pub mod policy;
-pub mod problem;
 pub mod proof;
 mod reference;
 mod router;
@@ -83,16 +81,15 @@ mod settings;
 mod state;
 mod tokens;
 mod totp;
-mod unchanged;
 mod users;
 mod vms;
-mod web;
+mod vocabulary;
+
+pub use kite_rest::{BODY_LIMIT, STRANGERS_BODY_LIMIT, audit, budget::is_signed_in, problem};
 
 pub use self::{
     auth::{Caller, Principal, SEALED_TOKENS, Seal},
-    budget::is_signed_in,
     connections::{Recorded, Recordings},
     router::{api_router, openapi_document, router},
     state::{ApiState, ApiStateBuilder, BuildError},
-    web::{BODY_LIMIT, STRANGERS_BODY_LIMIT},
 };

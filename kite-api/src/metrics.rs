@@ -3,6 +3,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use http::{Method, StatusCode};
+use kite_rest::ProblemKind;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{
@@ -14,7 +15,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{caches::Kind, console::ConsoleKind, problem::ProblemKind};
+use crate::{caches, console::ConsoleKind};
 
 /// Requests and refusals. Labels have few values: a request is counted under the
 /// route that it matched, not under its path.
@@ -128,7 +129,7 @@ fn no_consoles() -> Family<ConsoleLabel, Gauge> {
 
 fn none_stale() -> Family<KindLabel, Counter> {
     let answers = Family::default();
-    for kind in Kind::ALL.map(Kind::as_str) {
+    for kind in caches::NAMES {
         drop(answers.get_or_create(&KindLabel { kind }));
     }
     answers
@@ -237,9 +238,8 @@ impl Metrics {
             .observe(took.as_secs_f64());
     }
 
-    pub(crate) fn answered_late(&self, behind: &[Kind]) {
-        for kind in behind {
-            let kind = kind.as_str();
+    pub(crate) fn answered_late(&self, behind: &[&'static str]) {
+        for kind in behind.iter().copied() {
             self.stale_answers.get_or_create(&KindLabel { kind }).inc();
         }
     }

@@ -28,10 +28,11 @@ use kite_core::{
     crd::{KiteUser, KiteVirtualMachine},
     names,
 };
+use kite_rest::{Answer, Done, Form, Input, Problem, ProblemKind, Sent};
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 pub(crate) use self::{
     expiry::note_vm_edit,
@@ -43,13 +44,12 @@ use self::{
     store::{Annotations, Record, Seen, applied, id_of, more, stored},
     told::{found, found_of_vm},
 };
+
 use crate::{
     auth::Caller,
     openapi::about,
     policy::{Action, Whose},
-    problem::{Problem, ProblemKind},
     state::ApiState,
-    web::{Answer, Done, Form, Input, Sent},
 };
 
 const TAG: &str = "me";
@@ -182,6 +182,10 @@ impl Input for NoticesSeen {
              to then are put away, whether they were shown or not.",
         ),
     ];
+
+    fn example() -> Option<Value> {
+        Some(json!({"ids": ["0f3a5c1e9b7d24680f3a5c1e9b7d2468"], "more": 0}))
+    }
 
     fn read(form: &mut Form) -> Option<Self> {
         Some(Self {

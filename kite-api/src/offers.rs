@@ -17,22 +17,22 @@ use kite_core::{
     quantity::Bytes,
     span::Span,
 };
+use kite_rest::{
+    Accepted, Answer, Bounds, Created, Deleting, Form, Input, Items, LABEL, Named, Once, Page,
+    Problem, ProblemKind, Sent, Stamp, finish_new, is_label, present, require_future,
+};
 use kube::{ResourceExt as _, api::PropagationPolicy};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
+use serde_json::{Value, json};
+
 use crate::{
     auth::{Caller, Principal},
-    lookup::present,
     openapi::about,
     policy::{Action, Whose},
-    problem::{Problem, ProblemKind},
     state::ApiState,
     vms::{self, Claim, VmView},
-    web::{
-        Accepted, Answer, Bounds, Created, Deleting, Form, Input, Items, LABEL, Named, Once, Page,
-        Sent, Stamp, finish_new, is_label, require_future,
-    },
 };
 
 /// The paths below `/offers` and `/admin/offers`.
@@ -312,6 +312,17 @@ impl Input for NewOffer {
     )];
     const BOUNDS: &'static [(&'static str, Bounds)] = &[("name", LABEL)];
 
+    fn example() -> Option<Value> {
+        Some(json!({
+            "name": "small",
+            "cpu": 1,
+            "memory": "1Gi",
+            "disk": "10Gi",
+            "image": "debian-12",
+            "lifetime": "720h",
+        }))
+    }
+
     fn read(form: &mut Form) -> Option<Self> {
         let name = form.required("name");
         let cpu = form.required("cpu");
@@ -368,9 +379,9 @@ async fn create(
             "is no account: write the name of one, or leave it out",
         );
     }
-    let stamp = once.stamp(&caller, &form);
+    let stamp = once.stamp(&caller.uid(), &form);
     let name = form.peek::<String>("name").filter(|name| is_label(name));
-    let new = match finish_new(&state, &mut form, input, &model()).await {
+    let new = match finish_new(state.store(), &mut form, input, &model()).await {
         Ok(new) => new,
         // What was in order when it was asked for first may be so no more: its end is past.
         Err(problem) => {
@@ -455,6 +466,6 @@ async fn delete(
 
 async fn find(state: &ApiState, name: &str) -> Result<Arc<KiteVirtualMachineOffer>, Problem> {
     let key = ObjectKey::cluster(name);
-    let found = present(state, &state.caches().offers, &key).await?;
+    let found = present(state.cluster(), &state.caches().offers, &key).await?;
     found.ok_or_else(|| Problem::not_found("offer", name))
 }

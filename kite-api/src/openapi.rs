@@ -1,44 +1,29 @@
 //! The OpenAPI 3.1 document: made from the handlers' own types, so that it says
 //! what they take and answer.
 //!
-//! Types add what they stand for ([`crate::web::Sent`] the body and what is
+//! Types add what they stand for ([`kite_rest::Sent`] the body and what is
 //! wrong with bodies, [`crate::auth::Caller`] the ways to sign in and 401, …);
 //! what an operation refuses beside is said where it is routed ([`about`]).
 
 pub(crate) mod examples;
-mod headers;
+#[cfg(test)]
+mod tests;
 
 use aide::{
-    OperationInput, OperationOutput,
     generate::GenContext,
     openapi::{
-        Components, Header, HeaderStyle, Info, License, MediaType, OpenApi, Operation, Parameter,
-        ParameterData, ParameterSchemaOrContent, PathItem, ReferenceOr, Response, Responses,
-        SchemaObject, SecurityScheme, Server, StatusCode, Tag,
+        Components, Info, License, OpenApi, Operation, ReferenceOr, SecurityScheme, Server, Tag,
     },
-    transform::{TransformOperation, TransformPathItem},
+    transform::TransformOperation,
 };
 use indexmap::IndexMap;
-use schemars::{JsonSchema, Schema};
-use serde_json::Value;
-
-use self::headers::header;
-pub(crate) use self::headers::{Common, may_have};
-use crate::{
-    auth::cookie::Role,
-    problem::{Problem, ProblemBody, ProblemKind},
-    proof,
-    web::{once, written},
+use kite_rest::{
+    ProblemKind,
+    cookie::Role,
+    openapi::{about_also, add_components, refuses},
 };
 
-/// What every operation may answer: a query that it does not take, a fault, and that the
-/// API or the cluster cannot answer now.
-const ALWAYS: [ProblemKind; 4] = [
-    ProblemKind::Invalid,
-    ProblemKind::Internal,
-    ProblemKind::NotReady,
-    ProblemKind::Unavailable,
-];
+use crate::proof;
 
 /// Groups of operations, with what they are for.
 const TAGS: [(&str, &str); 7] = [
@@ -62,160 +47,12 @@ pub(crate) fn about(
     summary: &'static str,
     refused: &'static [ProblemKind],
 ) -> impl FnOnce(TransformOperation<'_>) -> TransformOperation<'_> {
-    move |operation| {
-        let mut operation = operation.id(id).tag(tag).summary(summary);
-        aide::generate::in_context(|ctx| {
-            refuses(ctx, operation.inner_mut(), &ALWAYS);
-            if let Some(when) = proof::of_operation(id).described() {
-                refuses(ctx, operation.inner_mut(), &[ProblemKind::ProofRequired]);
-                let extensions = &mut operation.inner_mut().extensions;
-                extensions.insert(PROOF.to_owned(), when);
-            }
-            refuses(ctx, operation.inner_mut(), refused);
-            let mut parameters = operation.inner_mut().parameters.iter();
-            let is_in_path = |it| matches!(it, &ReferenceOr::Item(Parameter::Path { .. }));
-            if parameters.any(is_in_path) {
-                refuses(ctx, operation.inner_mut(), &[ProblemKind::Malformed]);
-            }
-        });
-        operation
-    }
-}
-
-/// Notes that an operation may answer with these problems.
-pub(crate) fn refuses(ctx: &mut GenContext, operation: &mut Operation, kinds: &[ProblemKind]) {
-    for kind in kinds {
-        let responses = operation.responses.get_or_insert_with(Responses::default);
-        let line = format!("`{}`: {}", kind.name(), kind.title());
-        let status = StatusCode::Code(kind.status().as_u16());
-        if let Some(ReferenceOr::Item(response)) = responses.responses.get_mut(&status) {
-            if !response.description.contains(&line) {
-                response.description.push('\n');
-                response.description.push_str(&line);
-            }
-            may_pass(response, *kind);
-        } else {
-            let mut response = problem_response(ctx, line);
-            may_pass(&mut response, *kind);
-            let response = ReferenceOr::Item(response);
-            responses.responses.insert(status, response);
+    about_also(tag, id, summary, refused, move |ctx, operation| {
+        if let Some(when) = proof::of_operation(id).described() {
+            refuses(ctx, operation, &[ProblemKind::ProofRequired]);
+            operation.extensions.insert(PROOF.to_owned(), when);
         }
-    }
-}
-
-/// Says of a response that it may tell when to try again, where that can help.
-fn may_pass(response: &mut Response, kind: ProblemKind) {
-    if kind.may_pass() {
-        may_have(response, Common::RetryAfter);
-    }
-}
-
-fn problem_response(ctx: &mut GenContext, description: String) -> Response {
-    let content = MediaType {
-        schema: Some(schema_object(ctx.schema.subschema_for::<ProblemBody>())),
-        ..MediaType::default()
-    };
-    Response {
-        description,
-        content: IndexMap::from_iter([("application/problem+json".to_owned(), content)]),
-        ..Response::default()
-    }
-}
-
-/// A schema where the document wants one.
-pub(crate) fn schema_object(json_schema: Schema) -> SchemaObject {
-    SchemaObject {
-        json_schema,
-        external_docs: None,
-        example: None,
-    }
-}
-
-/// A JSON response of type `T`.
-pub(crate) fn json_response<T: JsonSchema>(ctx: &mut GenContext, description: &str) -> Response {
-    let content = MediaType {
-        schema: Some(schema_object(ctx.schema.subschema_for::<T>())),
-        ..MediaType::default()
-    };
-    Response {
-        description: description.to_owned(),
-        content: IndexMap::from_iter([("application/json".to_owned(), content)]),
-        ..Response::default()
-    }
-}
-
-/// A header of a response, always a text.
-pub(crate) fn response_header(ctx: &mut GenContext, description: &str) -> ReferenceOr<Header> {
-    let text = ctx.schema.subschema_for::<String>();
-    ReferenceOr::Item(header(description, text))
-}
-
-/// A header that a request may have.
-pub(crate) fn request_header(name: &str, description: &str, schema: Schema) -> Parameter {
-    let parameter_data = ParameterData {
-        name: name.to_owned(),
-        description: Some(description.to_owned()),
-        required: false,
-        deprecated: None,
-        format: ParameterSchemaOrContent::Schema(schema_object(schema)),
-        example: None,
-        examples: IndexMap::default(),
-        explode: None,
-        extensions: IndexMap::default(),
-    };
-    Parameter::Header {
-        parameter_data,
-        style: HeaderStyle::Simple,
-    }
-}
-
-/// Says of operations what goes for many: which headers bring along what was written,
-/// and which tell of it or of an answer that repeats an earlier one.
-pub(crate) fn describe(mut path: TransformPathItem<'_>) -> TransformPathItem<'_> {
-    let PathItem {
-        get,
-        put,
-        post,
-        delete,
-        patch,
-        ..
-    } = path.inner_mut();
-    let writing = [put, post, delete, patch].map(|it| (it, true));
-    for (operation, writes) in writing.into_iter().chain([(get, false)]) {
-        let Some(operation) = operation else {
-            continue;
-        };
-        aide::generate::in_context(|ctx| refuses(ctx, operation, &[ProblemKind::Malformed]));
-        let repeats = once::is_taken_by(operation);
-        operation.parameters.push(written::reference());
-        let responses = operation.responses.iter_mut();
-        for (status, response) in responses.flat_map(|it| &mut it.responses) {
-            if let (StatusCode::Code(200..300), ReferenceOr::Item(response)) = (status, response) {
-                if writes {
-                    may_have(response, Common::KiteWritten);
-                }
-                if repeats {
-                    may_have(response, Common::IdempotencyReplayed);
-                }
-            }
-        }
-    }
-    path
-}
-
-impl OperationInput for Problem {}
-
-/// Which problems an operation answers with stands in its `about`.
-impl OperationOutput for Problem {
-    type Inner = ProblemBody;
-}
-
-/// To be called before operations are routed: schemas are to be named and kept
-/// in one place of the document.
-pub(crate) fn prepare() {
-    aide::generate::reset_context();
-    aide::generate::extract_schemas(true);
-    aide::generate::infer_responses(true);
+    })
 }
 
 /// The document before the operations are added.
@@ -240,8 +77,7 @@ pub(crate) fn begin() -> OpenApi {
         ]),
         ..Components::default()
     };
-    headers::add_components(&mut components);
-    written::add_components(&mut components);
+    add_components(&mut components);
     OpenApi {
         info: Info {
             title: "Kite".to_owned(),
@@ -316,39 +152,4 @@ pub(crate) fn signed_in(ctx: &mut GenContext, operation: &mut Operation) {
             ProblemKind::TooManyRequests,
         ],
     );
-}
-
-/// The finished document as JSON: sorted where order means nothing, without
-/// schemas that nothing refers to (those of paths and queries, which are
-/// parameters by now).
-pub(crate) fn finish(api: &OpenApi) -> Value {
-    let mut document = serde_json::to_value(api).unwrap_or_default();
-    forget_kubernetes(&mut document);
-    loop {
-        let text = document.to_string();
-        let Some(schemas) = document
-            .pointer_mut("/components/schemas")
-            .and_then(Value::as_object_mut)
-        else {
-            break;
-        };
-        let before = schemas.len();
-        schemas.retain(|name, _| text.contains(&format!("\"#/components/schemas/{name}\"")));
-        if schemas.len() == before {
-            break;
-        }
-    }
-    document
-}
-
-/// Takes out what only an API server of Kubernetes understands.
-fn forget_kubernetes(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|name, _| !name.starts_with("x-kubernetes"));
-            fields.values_mut().for_each(forget_kubernetes);
-        }
-        Value::Array(items) => items.iter_mut().for_each(forget_kubernetes),
-        _ => {}
-    }
 }

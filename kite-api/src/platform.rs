@@ -4,10 +4,11 @@
 use aide::axum::{ApiRouter, routing::get_with};
 use axum::extract::State;
 use kite_core::crd::{GatewayHostKey, SignUp};
+use kite_rest::{Answer, Problem};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{auth::bootstrap, openapi::about, problem::Problem, state::ApiState, web::Answer};
+use crate::{auth::bootstrap, openapi::about, state::ApiState};
 
 const TAG: &str = "platform";
 

@@ -10,24 +10,27 @@ use axum::{
     routing::{any, get},
 };
 use http::Method;
+use kite_rest::{
+    Problem, ProblemKind,
+    audit::{Auditor, Operations, audit},
+    held,
+    query::{self, Queries},
+    written,
+};
 use serde_json::Value;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
-    account,
-    audit::layer::{Known, Operations, audit},
-    auth, capacity, certificate, connections, console, events, identities, images, invites,
-    notices, offers, openapi, page, platform,
-    problem::{Problem, ProblemKind},
-    reference, settings,
-    state::ApiState,
-    tokens, totp, users, vms,
-    web::{
-        held, layers,
-        query::{self, Queries},
-        written,
-    },
+    account, auth, capacity, certificate, connections, console, events, identities, images,
+    invites, layers, notices, offers, openapi, page, platform, reference, settings,
+    state::ApiState, tokens, totp, users, vms,
 };
+
+/// Operations to which browsers are led by others: providers, and what links to them, add
+/// parameters of their own.
+pub(crate) const LED_TO: [&str; 2] = ["beginProviderSignIn", "endProviderSignIn"];
+/// What administrators see that is nobody's.
+const OF_NOBODY: [&str; 3] = ["getCapacity", "getCertificate", "getPlatform"];
 
 /// The API below `/api/v1`, `/health`, and the web page below `/`.
 ///
@@ -72,7 +75,10 @@ pub fn openapi_document() -> Value {
 
 fn routes(state: &ApiState) -> (Router<ApiState>, Operations) {
     let synced = operations()
-        .route_layer(from_fn_with_state(state.clone(), written::keep_up))
+        .route_layer(from_fn_with_state(
+            state.clone(),
+            written::keep_up::<ApiState>,
+        ))
         .route_layer(from_fn_with_state(state.clone(), layers::wait_for_sync));
     let (router, document) = documented(synced.merge(platform::health_routes()));
     let router = router
@@ -83,7 +89,7 @@ fn routes(state: &ApiState) -> (Router<ApiState>, Operations) {
 
 /// Everything that needs filled caches.
 fn operations() -> ApiRouter<ApiState> {
-    openapi::prepare();
+    kite_rest::openapi::prepare();
     ApiRouter::new()
         .merge(auth::routes())
         .merge(account::routes())
@@ -103,7 +109,7 @@ fn operations() -> ApiRouter<ApiState> {
         .merge(capacity::routes())
         .merge(certificate::routes())
         .merge(platform::routes())
-        .with_path_items(openapi::describe)
+        .with_path_items(kite_rest::openapi::describe)
 }
 
 fn documented(api: ApiRouter<ApiState>) -> (Router<ApiState>, Value) {
@@ -111,14 +117,15 @@ fn documented(api: ApiRouter<ApiState>) -> (Router<ApiState>, Value) {
     let router = ApiRouter::new()
         .nest("/api/v1", api)
         .finish_api(&mut document);
-    let document = openapi::finish(&document);
-    let queries = Arc::new(Queries::of(&document));
+    let document = kite_rest::openapi::finish(&document);
+    let queries = Arc::new(Queries::of(&document, &LED_TO));
     let router = router.route_layer(from_fn_with_state(queries, query::check));
     (router, document)
 }
 
 fn surround(router: Router<ApiState>, state: ApiState, names: Operations) -> Router {
-    let audited = (state.clone(), Arc::new(Known::of(names)));
+    let proxies = state.settings().trusted_proxies;
+    let auditor = Auditor::new(Arc::clone(state.audit()), names, proxies, &OF_NOBODY);
     router
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn(layers::reshape))
@@ -126,8 +133,8 @@ fn surround(router: Router<ApiState>, state: ApiState, names: Operations) -> Rou
         .layer(CatchPanicLayer::custom(layers::answer_panic))
         .layer(from_fn_with_state(state.clone(), layers::limit_time))
         // Inside of what notes whose request it is.
-        .layer(from_fn_with_state(state.clone(), held::hold))
-        .layer(from_fn_with_state(audited, audit))
+        .layer(from_fn_with_state(state.answers().clone(), held::hold))
+        .layer(from_fn_with_state(Arc::new(auditor), audit))
         .layer(from_fn_with_state(state.clone(), layers::secure))
         .layer(from_fn_with_state(state.clone(), layers::trace))
         .with_state(state)

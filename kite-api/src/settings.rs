@@ -1,7 +1,7 @@
 //! The platform's settings, for administrators: the `KitePlatform` named
 //! `default`.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use aide::axum::{ApiRouter, routing::get_with};
 use axum::extract::State;
@@ -13,6 +13,10 @@ use kite_core::{
     },
     names,
 };
+use kite_rest::{
+    Answer, Change, Field, FieldError, Form, IfMatch, Input, Listed, OneOf, Partial, Problem,
+    ProblemKind, Sent, edit, finish_edit, judge_edit, tag_of,
+};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -21,13 +25,8 @@ use crate::{
     auth::{Caller, require_own_factor},
     openapi::about,
     policy::{Action, Whose},
-    problem::{FieldError, Problem, ProblemKind},
     state::ApiState,
     users::{as_map, change_to_json},
-    web::{
-        Answer, Change, Field, Form, IfMatch, Input, Listed, Partial, Sent, edit, finish_edit,
-        judge_edit, tag_of,
-    },
 };
 
 const TAG: &str = "admin";
@@ -122,17 +121,25 @@ pub(crate) struct PlatformEdit(Map<String, Value>);
 impl Input for PlatformEdit {
     const NAME: &'static str = "PlatformEdit";
 
+    fn example() -> Option<Value> {
+        Some(json!({
+            "signUp": "Open",
+            "blockedNetworks": ["198.51.100.0/24"],
+            "gateway": {"publicHost": "ssh.example.org"},
+        }))
+    }
+
     fn read(form: &mut Form) -> Option<Self> {
         let networks = form.change::<Networks>("blockedNetworks");
         let nameservers = form.change::<Nameservers>("nameservers");
         let labels = form.change::<Labels>("reservedDomainPrefixes");
         let providers = form.change::<Listed<SignInProvider>>("signInProviders");
         Some(Self(as_map([
-            form.changed::<SignUp>("signUp")
-                .map(|sign_up| ("signUp", json!(sign_up))),
+            form.changed("signUp")
+                .map(|OneOf::<SignUp>(sign_up)| ("signUp", json!(sign_up))),
             change_to_json("signUpsPerDay", form.change::<u32>("signUpsPerDay")),
-            form.changed::<SecondFactorOf>("requireSecondFactor")
-                .map(|whose| ("requireSecondFactor", json!(whose))),
+            form.changed("requireSecondFactor")
+                .map(|OneOf::<SecondFactorOf>(whose)| ("requireSecondFactor", json!(whose))),
             change_to_json("signInProviders", providers.map(|it| it.0)),
             change_to_json("baseDomain", form.change::<String>("baseDomain")),
             change_to_json("storageClass", form.change::<String>("storageClass")),
@@ -160,7 +167,9 @@ macro_rules! lists {
         struct $name(Vec<String>);
 
         impl Field for $name {
-            const EXPECTED: &'static str = $expected;
+            fn expected() -> Cow<'static, str> {
+                $expected.into()
+            }
 
             fn parse(value: &Value) -> Option<Self> {
                 Vec::parse(value).map(Self)
@@ -196,14 +205,14 @@ async fn patch(
     {
         caller.require(Action::ManageProviders, Whose::Other(AccessLevel::ReadOnly))?;
     }
-    let factors = form.peek::<SecondFactorOf>("requireSecondFactor");
+    let factors = form.peek("requireSecondFactor").map(|OneOf(whose)| whose);
     if factors.is_some() {
         check_factors(&caller)?;
     }
     let there = state.platform_object();
     refuse_of_cluster(&state, &mut form, there.as_deref()).await;
     let PlatformEdit(spec) = match &there {
-        Some(platform) => finish_edit(&state, &mut form, input, platform.as_ref()).await?,
+        Some(platform) => finish_edit(state.store(), &mut form, input, platform.as_ref()).await?,
         None => form.finish_with(input)?,
     };
     if let Some(asked) = factors {
@@ -217,7 +226,15 @@ async fn patch(
     tracing::info!(by = caller.name(), ?fields, "edits the platform");
     let cache = &state.caches().platforms;
     let spec = Value::from(spec.clone());
-    let edited = edit(&state, cache, platform.as_ref(), &condition, &spec, &form).await?;
+    let edited = edit(
+        state.store(),
+        cache,
+        platform.as_ref(),
+        &condition,
+        &spec,
+        &form,
+    )
+    .await?;
     Ok(answer(&edited))
 }
 
@@ -227,7 +244,7 @@ async fn refuse_of_cluster(state: &ApiState, form: &mut Form, there: Option<&Kit
     let mut refused = ClusterSetting::refused(&before, &form.sound());
     if let (Some(platform), false) = (there, refused.is_empty()) {
         let mut tried = form.to_try();
-        judge_edit::<PlatformEdit, _>(state, &mut tried, platform).await;
+        judge_edit::<PlatformEdit, _>(state.store(), &mut tried, platform).await;
         // What is wrong inside of it says more.
         refused.retain(|setting| !tried.is_wrong_inside(setting.path));
     }

@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use axum::extract::FromRef;
 use kite_core::{
     cidr::Cidr,
     cluster::{ClusterExt as _, KubeCluster, ObjectKey},
@@ -19,27 +20,32 @@ use kite_core::{
     crd::{KitePlatform, KitePlatformSpec, KitePlatformStatus},
     names,
 };
+use kite_rest::{
+    Bodies, Problem, Store, Turns,
+    audit::{ApiAudit, Audited},
+    budget::OwnersBudget,
+    written::{Copies, Written},
+};
 use kube::Client;
 use parking_lot::Mutex;
-use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
+use tokio::{task::JoinSet, time::Instant};
 
 pub use self::builder::{ApiStateBuilder, BuildError};
 use self::cluster_ranges::ClusterRanges;
+
 use crate::{
-    audit::{ApiAudit, Audited},
     auth::{
         Lookups, NotedUses, Orphans, Passwords, Replicas, SWEEP_INTERVAL, SeenFactors, Source,
         Throttle, oidc::Providers, sweep,
     },
-    budget::OwnersBudget,
+    caches,
     caches::Caches,
     capacity,
     connections::Recordings,
     console::Consoles,
     events::Places,
     metrics::Metrics,
-    problem::Problem,
-    web::Turns,
+    vocabulary::VOCABULARY,
 };
 
 /// Settings of the API that are not the platform's but this process's.
@@ -66,7 +72,7 @@ pub struct ApiState {
 
 pub(crate) struct Inner {
     pub(crate) cluster: KubeCluster,
-    audited: Audited,
+    store: Store,
     audit: Arc<dyn ApiAudit>,
     pub(crate) caches: Arc<Caches>,
     passwords: Passwords,
@@ -78,7 +84,6 @@ pub(crate) struct Inner {
     providers: Providers,
     lookups: Lookups,
     cluster_ranges: ClusterRanges,
-    trials: Semaphore,
     bodies: OwnersBudget,
     streams: OwnersBudget,
     answers: OwnersBudget,
@@ -155,11 +160,16 @@ impl ApiState {
 
     /// The cluster as requests change it: what is written is noted for the audit log.
     pub(crate) fn cluster(&self) -> &Audited {
-        &self.inner.audited
+        self.inner.store.cluster()
     }
 
-    pub(crate) fn audit(&self) -> &dyn ApiAudit {
-        &*self.inner.audit
+    /// The same, with what the writes of bodies need.
+    pub(crate) fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    pub(crate) fn audit(&self) -> &Arc<dyn ApiAudit> {
+        &self.inner.audit
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -243,11 +253,6 @@ impl ApiState {
         &self.inner.lookups
     }
 
-    /// The memory for bodies of requests.
-    pub(crate) fn bodies(&self) -> &OwnersBudget {
-        &self.inner.bodies
-    }
-
     /// The memory for consoles and streams of events.
     pub(crate) fn streams(&self) -> &OwnersBudget {
         &self.inner.streams
@@ -256,11 +261,6 @@ impl ApiState {
     /// The memory for answers that are not read yet.
     pub(crate) fn answers(&self) -> &OwnersBudget {
         &self.inner.answers
-    }
-
-    /// Places for bodies that are shown to the API server.
-    pub(crate) fn trials(&self) -> &Semaphore {
-        &self.inner.trials
     }
 
     /// When the use of API tokens was last written down here.
@@ -350,6 +350,33 @@ impl Inner {
     pub(crate) fn platform_object(&self) -> Option<Arc<KitePlatform>> {
         let key = ObjectKey::cluster(names::PLATFORM);
         self.caches.platforms.get(&key)
+    }
+}
+
+impl FromRef<ApiState> for Bodies {
+    fn from_ref(state: &ApiState) -> Self {
+        Self {
+            memory: state.inner.bodies.clone(),
+            vocabulary: VOCABULARY,
+        }
+    }
+}
+
+impl Copies for ApiState {
+    fn kinds(&self) -> &'static [&'static str] {
+        &caches::NAMES
+    }
+
+    async fn reach(&self, written: &Written) -> Vec<&'static str> {
+        self.caches().reach(written).await
+    }
+
+    fn is_secure(&self) -> bool {
+        self.settings().secure_cookies
+    }
+
+    fn answered_late(&self, behind: &[&'static str]) {
+        self.metrics().answered_late(behind);
     }
 }
 

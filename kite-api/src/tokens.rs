@@ -11,9 +11,15 @@ use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     crd::{KiteToken, KiteTokenSpec, KiteUser, TokenScope},
 };
+use kite_rest::{
+    Answer, Bounds, Created, Done, Form, Input, Items, LABEL, Named, Once, Page, Problem,
+    ProblemKind, Sent, SomeOf, Stamp, is_label, read_end,
+};
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use serde_json::{Value, json};
 
 use crate::{
     auth::{
@@ -23,13 +29,8 @@ use crate::{
     notices::{NoticeKind, tell_ahead},
     openapi::about,
     policy::{Action, Whose},
-    problem::{Problem, ProblemKind},
     settings::require_read,
     state::ApiState,
-    web::{
-        Answer, Bounds, Created, Done, Form, Input, Items, LABEL, Named, Once, Page, Sent, Stamp,
-        is_label, read_end,
-    },
 };
 
 const TAG: &str = "me";
@@ -151,9 +152,15 @@ impl Input for NewToken {
     ];
     const BOUNDS: &'static [(&'static str, Bounds)] = &[("name", LABEL), ("scopes", SCOPES)];
 
+    fn example() -> Option<Value> {
+        Some(json!({"name": "ci", "scopes": ["vms:write"]}))
+    }
+
     fn read(form: &mut Form) -> Option<Self> {
         let name: Option<String> = form.required("name");
-        let scopes: Option<Vec<TokenScope>> = form.required("scopes");
+        let scopes = form
+            .required::<SomeOf<TokenScope>>("scopes")
+            .map(|SomeOf(scopes)| scopes);
         let expires_at = read_end(form, DAYS);
         if name.as_deref().is_some_and(|name| !is_label(name)) {
             form.error(
@@ -191,7 +198,7 @@ async fn create(
     let user = caller.user();
     let platform = state.platform();
     require_read(&platform, "tokenEpoch")?;
-    let stamp = once.stamp(&caller, &form);
+    let stamp = once.stamp(&caller.uid(), &form);
     let (token, mut object) = new_token(KiteTokenSpec {
         user: user.name_any(),
         user_uid: user.uid().unwrap_or_default(),

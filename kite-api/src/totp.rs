@@ -5,19 +5,20 @@ use aide::axum::{
     routing::{get_with, post_with},
 };
 use axum::extract::State;
+use kite_rest::{Answer, Created, Done, Form, Input, Problem, ProblemKind, Sent};
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use serde_json::{Value, json};
 
 use crate::{
     auth::{
         Caller, Client, Evidence, confirm, enrol, find_factor, prove_password, remove_factor,
         require_second_factor, verify_password,
     },
-    openapi::about,
+    openapi::{about, examples},
     policy::{Action, Whose},
-    problem::{Problem, ProblemKind},
     state::ApiState,
-    web::{Answer, Created, Done, Form, Input, Sent},
 };
 
 const TAG: &str = "me";
@@ -143,6 +144,10 @@ impl Input for Code {
     const MEANING: &'static [(&'static str, &'static str)] =
         &[("code", "What the authenticator app shows.")];
 
+    fn example() -> Option<Value> {
+        Some(json!({"code": "123456"}))
+    }
+
     fn read(form: &mut Form) -> Option<Self> {
         form.required("code").map(Self)
     }
@@ -178,6 +183,10 @@ impl Input for Proof {
     const NAME: &'static str = "Proof";
     const MEANING: &'static [(&'static str, &'static str)] =
         &[("password", "The password of the account.")];
+
+    fn example() -> Option<Value> {
+        Some(json!({"password": examples::PASSWORD}))
+    }
 
     fn read(form: &mut Form) -> Option<Self> {
         form.required("password").map(Self)

@@ -12,7 +12,15 @@ use aide::axum::{
 use axum::extract::{Path, State};
 use kite_core::{
     cluster::{ClusterExt as _, ObjectKey},
-    crd::{AccessLevel, KiteUser, KiteUserSpec, Quota},
+    crd::{AccessLevel, KiteUser, KiteUserSpec},
+};
+use kite_rest::{
+    Accepted, Answer, Bounds, Change, Created, Form, IfMatch, Input, Items, Named, Once, OneOf,
+    Page, Problem,
+    ProblemKind::{Conflict, NotFound, Taken, TooManyRequests},
+    Sent, SshKeys,
+    audit::note,
+    edit_noting, finish_edit, finish_new, present, tag_of,
 };
 use kube::ResourceExt as _;
 use schemars::{JsonSchema as _, Schema, SchemaGenerator};
@@ -20,8 +28,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 pub(crate) use self::view::UserView;
+
 use crate::{
-    audit::note,
+    allowance::Allowance,
     auth::{
         Caller, EMAIL_UNVERIFIED, Maker, PASSWORD, PasswordOwner, StoredPassword, create_user,
         end_sessions_of, forget_password, has_long_password, is_long,
@@ -29,19 +38,10 @@ use crate::{
         new_epoch, read_password, remove_factor, require_free_email, rest_on,
     },
     key_dates,
-    lookup::present,
     notices::note_edit,
-    openapi::about,
+    openapi::{about, examples},
     policy::{Action, Whose},
-    problem::{
-        Problem,
-        ProblemKind::{Conflict, NotFound, Taken, TooManyRequests},
-    },
     state::ApiState,
-    web::{
-        self, Accepted, Answer, Bounds, Change, Created, Form, IfMatch, Input, Items, Named, Once,
-        Page, Sent, SshKeys, edit_noting, finish_edit, finish_new, tag_of,
-    },
 };
 
 const TAG: &str = "admin";
@@ -106,7 +106,7 @@ pub(crate) fn whose(caller: &Caller, user: &KiteUser) -> Whose {
 async fn find(state: &ApiState, caller: &Caller, name: &str) -> Result<Arc<KiteUser>, Problem> {
     caller.require(Action::SeeUsers, Whose::Other(AccessLevel::ReadOnly))?;
     let key = ObjectKey::cluster(name);
-    let found = present(state, &state.caches().users, &key).await?;
+    let found = present(state.cluster(), &state.caches().users, &key).await?;
     let found = found.ok_or_else(|| Problem::not_found("user", name))?;
     note(|notes| notes.of(Some(name)));
     Ok(found)
@@ -157,14 +157,24 @@ impl Input for NewUser {
     const MEANING: &'static [(&'static str, &'static str)] = &[PASSWORD_MEANING];
     const BOUNDS: &'static [(&'static str, Bounds)] = &[PASSWORD_BOUNDS];
 
+    fn example() -> Option<Value> {
+        Some(json!({
+            "username": "ann",
+            "password": examples::PASSWORD,
+            "accessLevel": "User",
+            "quota": examples::quota(),
+        }))
+    }
+
     fn read(form: &mut Form) -> Option<Self> {
         let username: Option<String> = form.required("username");
         let email: Option<String> = form.optional("email");
         let password: Option<String> = form.optional("password");
-        let access_level: AccessLevel = form.optional("accessLevel").unwrap_or_default();
+        let access_level = form.optional("accessLevel").map(|OneOf(level)| level);
+        let access_level: AccessLevel = access_level.unwrap_or_default();
         let ssh_public_keys = form.optional("sshPublicKeys");
         let ssh_public_keys = ssh_public_keys.map(|SshKeys(keys)| keys);
-        let quota = form.optional("quota");
+        let quota = form.optional("quota").map(|Allowance(quota)| quota);
         if let Some(password) = &password {
             let owner = PasswordOwner {
                 level: Some(access_level),
@@ -215,8 +225,8 @@ async fn create(
     let level = level.unwrap_or_default();
     caller.require(Action::CreateUser, Whose::Other(level))?;
     let model = KiteUser::new("kite-model", KiteUserSpec::new("kite-model"));
-    let new = finish_new(&state, &mut form, input, &model).await?;
-    let stamp = once.stamp(&caller, &form);
+    let new = finish_new(state.store(), &mut form, input, &model).await?;
+    let stamp = once.stamp(&caller.uid(), &form);
     let key = ObjectKey::cluster(&new.spec.username);
     if let Some(stamp) = &stamp {
         stamp.require_only(&state.caches().users, &key)?;
@@ -278,13 +288,17 @@ impl Input for UserEdit {
     ];
     const BOUNDS: &'static [(&'static str, Bounds)] = &[PASSWORD_BOUNDS];
 
+    fn example() -> Option<Value> {
+        Some(json!({"quota": examples::quota()}))
+    }
+
     fn read(form: &mut Form) -> Option<Self> {
         form.fixed("username", "cannot be changed: create another user");
-        let access_level = form.changed("accessLevel");
+        let access_level = form.changed("accessLevel").map(|OneOf(level)| level);
         let suspended = form.changed("suspended");
         let fields = [
             change_to_json("email", form.change::<String>("email")),
-            change_to_json("quota", form.change::<Quota>("quota")),
+            change_to_json("quota", form.change("quota").map(|Allowance(quota)| quota)),
             change_to_json(
                 "sshPublicKeys",
                 form.change("sshPublicKeys").map(|SshKeys(keys)| keys),
@@ -344,7 +358,7 @@ async fn patch(
         keep_tokens,
         remove_second_factor,
     } = if caller.require(Action::EditUser, whose).is_ok() {
-        finish_edit(&state, &mut form, input, user.as_ref()).await?
+        finish_edit(state.store(), &mut form, input, user.as_ref()).await?
     } else {
         // Who may not edit it has nothing of it tried with the rights of the API.
         form.finish_with(input)?
@@ -457,7 +471,7 @@ async fn write(
         async move {
             let users = &state.caches().users;
             edit_noting(
-                &state,
+                state.store(),
                 users,
                 user.as_ref(),
                 &condition,
@@ -540,9 +554,9 @@ async fn delete(
             form,
         )
         .await?;
-        web::delete(&state, &lowered, &IfMatch::default()).await?;
+        kite_rest::delete(state.store(), &lowered, &IfMatch::default()).await?;
     } else {
-        web::delete(&state, user.as_ref(), &condition).await?;
+        kite_rest::delete(state.store(), user.as_ref(), &condition).await?;
     }
     state.caches().users.caught_up_with_deletion(&user).await;
     forget_password(&state, &user).await;

@@ -13,9 +13,12 @@ use kite_core::{
     crd::{AccessLevel, KiteUser, KiteUserSpec},
     names,
 };
+use kite_rest::{
+    Bounds, Created, FieldError, Form, Input, Problem, ProblemKind, Sent, audit::note,
+};
 use kube::{Resource as _, ResourceExt as _, api::PropagationPolicy};
 use schemars::{Schema, SchemaGenerator};
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
@@ -28,12 +31,11 @@ use super::{
     sign_in::{COOKIE_MEANING, SignedIn, greet, too_many},
     sign_up::{NewAccount, read_account},
 };
+
 use crate::{
-    audit::note,
-    problem::{FieldError, Problem, ProblemKind},
+    openapi::examples,
     state::ApiState,
     users::{PASSWORD_MEANING, spec_of_user},
-    web::{Bounds, Created, Form, Input, Sent},
 };
 
 /// Annotation of the Secret: the username that it was claimed for.
@@ -99,6 +101,14 @@ impl Input for Bootstrap {
         COOKIE_MEANING,
     ];
     const BOUNDS: &'static [(&'static str, Bounds)] = &[("password", ADMIN_PASSWORD)];
+
+    fn example() -> Option<Value> {
+        Some(json!({
+            "token": "what the Secret kite-bootstrap holds",
+            "username": "root",
+            "password": examples::PASSWORD,
+        }))
+    }
 
     fn read(form: &mut Form) -> Option<Self> {
         let token = form.required("token");

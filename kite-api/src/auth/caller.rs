@@ -1,24 +1,26 @@
 //! [`Caller`]: who sent a request.
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use aide::{OperationInput, generate::GenContext, openapi::Operation};
-use axum::extract::{ConnectInfo, FromRequestParts, MatchedPath};
-use http::{Extensions, HeaderMap, header, request::Parts};
+use axum::extract::{FromRequestParts, MatchedPath};
+use http::{HeaderMap, header, request::Parts};
 use jiff::Timestamp;
 use kite_core::{
     cluster::{ClusterExt as _, ObjectKey},
     crd::{KitePlatform, KitePlatformSpec, KiteSession, KiteUser},
     names,
 };
+use kite_rest::{
+    Problem, ProblemKind,
+    address::address_in,
+    audit::note,
+    budget::OfAccount,
+    cookie::{self, Role},
+};
 use kube::ResourceExt as _;
 
 use super::{
-    cookie::{self, Role},
     demand::lacks_factor,
     origin::check_origin,
     personal::{find_token, is_personal, is_token_of, note_use},
@@ -28,15 +30,8 @@ use super::{
     session::{belongs_to, find_session},
     throttle::Source,
 };
-use crate::{
-    audit::note,
-    budget::OfAccount,
-    openapi::signed_in,
-    problem::{Problem, ProblemKind},
-    proof::Deed,
-    scope::Access,
-    state::ApiState,
-};
+
+use crate::{openapi::signed_in, proof::Deed, scope::Access, state::ApiState};
 
 /// How old a copy of an object may be while its watch is not known to be broken.
 const YOUNG: Duration = Duration::from_secs(60);
@@ -59,7 +54,7 @@ impl FromRequestParts<ApiState> for Caller {
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
         let caller = Self::recognise(parts, state).await?;
         parts.extensions.insert(OfAccount(caller.name().into()));
-        note(|notes| notes.caller(&caller));
+        note(|notes| notes.caller(caller.name(), caller.by()));
         Ok(caller)
     }
 }
@@ -260,43 +255,11 @@ fn bearer(headers: &HeaderMap) -> Result<Option<String>, Problem> {
 
 /// The address of whoever sent a request.
 pub(crate) fn client_address(parts: &Parts, state: &ApiState) -> Option<IpAddr> {
-    address_in(&parts.headers, &parts.extensions, state)
-}
-
-/// The same of a request that is in one piece.
-pub(crate) fn address_in(
-    headers: &HeaderMap,
-    extensions: &Extensions,
-    state: &ApiState,
-) -> Option<IpAddr> {
-    let peer = extensions.get::<ConnectInfo<SocketAddr>>();
-    let peer = peer.map(|ConnectInfo(peer)| *peer);
-    address_of(headers, peer, state.settings().trusted_proxies)
-}
-
-/// The address of the client, as far as it can be trusted: the peer of the
-/// connection, or what the outermost trusted proxy wrote down.
-pub(crate) fn address_of(
-    headers: &HeaderMap,
-    peer: Option<SocketAddr>,
-    proxies: usize,
-) -> Option<IpAddr> {
-    if proxies == 0 {
-        return peer.map(|peer| peer.ip());
-    }
-    // Each proxy appends the address it heard from, so the entries that trusted
-    // proxies wrote are at the end; whatever stands before is the client's word.
-    headers
-        .get_all("x-forwarded-for")
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|line| line.split(','))
-        .collect::<Vec<_>>()
-        .iter()
-        .rev()
-        .nth(proxies - 1)
-        .and_then(|text| text.trim().parse().ok())
-        .or_else(|| peer.map(|peer| peer.ip()))
+    address_in(
+        &parts.headers,
+        &parts.extensions,
+        state.settings().trusted_proxies,
+    )
 }
 
 /// What guards against guessing need to know of a request.
@@ -352,26 +315,5 @@ impl FromRequestParts<ApiState> for Client {
                 .and_then(|value| value.to_str().ok())
                 .map(str::to_owned),
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn only_what_trusted_proxies_wrote_is_believed() {
-        let peer = Some("10.0.0.1:5000".parse().unwrap());
-        let mut headers = HeaderMap::new();
-        headers.insert(
-            "x-forwarded-for",
-            "1.1.1.1, 2.2.2.2, 3.3.3.3".parse().unwrap(),
-        );
-        let address = |proxies| address_of(&headers, peer, proxies).unwrap().to_string();
-        assert_eq!(address(0), "10.0.0.1");
-        assert_eq!(address(1), "3.3.3.3");
-        assert_eq!(address(2), "2.2.2.2");
-        assert_eq!(address(9), "10.0.0.1");
     }
 }

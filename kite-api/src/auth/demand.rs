@@ -4,15 +4,14 @@
 use std::{collections::HashMap, time::Duration};
 
 use kite_core::crd::{KiteUser, SecondFactorOf};
+use kite_rest::{Problem, ProblemKind};
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::second_factor::find_factor;
-use crate::{
-    problem::{Problem, ProblemKind},
-    state::ApiState,
-};
+
+use crate::state::ApiState;
 
 /// How long a second factor that was seen is taken to be there still.
 const SEEN_FOR: Duration = Duration::from_secs(30);

@@ -7,14 +7,14 @@ use kite_core::{
     crd::KitePlatform,
     names,
 };
-use serde_json::{Map, json};
+use kite_rest::{Done, Form, Input, Problem, ProblemKind, Sent, cookie};
+use serde_json::{Map, Value, json};
 
-use super::{Caller, cookie};
+use super::Caller;
+
 use crate::{
     policy::{Action, Whose},
-    problem::{Problem, ProblemKind},
     state::ApiState,
-    web::{Done, Form, Input, Sent},
 };
 
 /// A number that no earlier epoch had. That it tells the time is for people; it is
@@ -32,6 +32,10 @@ impl Input for Everyone {
     const NAME: &'static str = "Everyone";
     const MEANING: &'static [(&'static str, &'static str)] =
         &[("tokens", "Whether all API tokens are over, too.")];
+
+    fn example() -> Option<Value> {
+        Some(json!({"tokens": false}))
+    }
 
     fn read(form: &mut Form) -> Option<Self> {
         Some(Self {

@@ -10,6 +10,7 @@ use kite_core::{
     crd::{InviteAccount, KiteInvite, KiteInviteSpec, KiteInviteStatus, KiteUser, KiteUserSpec},
     names,
 };
+use kite_rest::{FieldError, Problem, ProblemKind};
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,9 +20,9 @@ use super::{
     permit::Permit,
     token::{Halves, INVITE},
 };
+
 use crate::{
     policy::{self, Action, Whose},
-    problem::{FieldError, Problem, ProblemKind},
     state::ApiState,
 };
 

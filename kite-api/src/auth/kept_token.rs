@@ -2,10 +2,12 @@
 //! same `Idempotency-Key`.
 
 use kite_core::cluster::Object;
+use kite_rest::Problem;
 use kube::ResourceExt as _;
 
 use super::seal::Seal;
-use crate::{problem::Problem, state::ApiState};
+
+use crate::state::ApiState;
 
 /// Annotation of an invite with its token.
 pub(crate) const INVITE_TOKEN: &str = "hy3ons.github.io/invite-token";

@@ -11,15 +11,13 @@ use kite_core::{
     cluster::{Cluster as _, ObjectKey},
     crd::{AccessLevel, Identity, KitePlatformSpec, KiteUser},
 };
+use kite_rest::{Problem, ProblemKind, audit::carried};
 use kube::{ResourceExt as _, api::ListParams};
 use serde_json::{Map, Value, json};
 
 use super::password::has_way_in;
-use crate::{
-    audit::carried,
-    problem::{Problem, ProblemKind},
-    state::ApiState,
-};
+
+use crate::state::ApiState;
 
 /// Pauses between attempts to make somebody administrator again: for as long as an
 /// API server takes to come back.

@@ -16,6 +16,7 @@ use std::{
 };
 
 use kite_core::cluster::{ClusterExt as _, Object, ObjectKey};
+use kite_rest::{Problem, ProblemKind, cache::Cache};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
@@ -26,11 +27,8 @@ use super::{
     shares::{Share, Shares, is_unlucky},
     throttle::{Limit, Limits, Source, Throttle},
 };
-use crate::{
-    caches::Cache,
-    problem::{Problem, ProblemKind},
-    state::ApiState,
-};
+
+use crate::state::ApiState;
 
 /// Objects that are known here and may be asked for at once.
 const KNOWN: usize = 32;

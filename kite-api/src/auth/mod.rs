@@ -3,7 +3,6 @@
 mod alike;
 pub(crate) mod bootstrap;
 mod caller;
-pub(crate) mod cookie;
 mod demand;
 mod everyone;
 mod invite;
@@ -42,7 +41,7 @@ mod token;
 
 pub(crate) use self::{
     alike::Replicas,
-    caller::{Client, address_in, check_socket_origin},
+    caller::{Client, check_socket_origin},
     demand::{SeenFactors, require_own_factor},
     everyone::new_epoch,
     invite::{InviteState, new_invite, state_of},

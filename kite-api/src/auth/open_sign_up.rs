@@ -5,15 +5,12 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kite_core::{crd::KiteUser, names};
+use kite_rest::{Problem, ProblemKind, patch_unchanged};
 use kube::ResourceExt as _;
 use serde_json::json;
 use tokio::sync::MutexGuard;
 
-use crate::{
-    problem::{Problem, ProblemKind},
-    state::ApiState,
-    unchanged::patch_unchanged,
-};
+use crate::state::ApiState;
 
 /// Annotation of an account that somebody made without an invite.
 const SIGNED_UP: &str = "hy3ons.github.io/signed-up";
@@ -91,7 +88,13 @@ pub(super) async fn free_unverified(state: &ApiState, email: &str) -> Result<boo
         "spec": { "email": null },
     });
     // It may have been verified, or be another one, by now.
-    let edited = patch_unchanged(state.cluster(), holder.as_ref(), patch).await?;
+    let edited = patch_unchanged(
+        state.cluster(),
+        kite_core::managers::API,
+        holder.as_ref(),
+        patch,
+    )
+    .await?;
     let Some(edited) = edited else {
         return Ok(false);
     };

@@ -1,8 +1,7 @@
 //! Whether a request comes from Kite's own pages.
 
 use http::{HeaderMap, Method, Uri, header};
-
-use crate::problem::{Problem, ProblemKind};
+use kite_rest::{Problem, ProblemKind};
 
 /// Refuses a request that changes something on the authority of a cookie unless
 /// the browser says that it comes from the same origin. `Sec-Fetch-Site` (W3C

@@ -12,13 +12,14 @@ use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     crd::{KitePassword, KiteUser},
 };
+use kite_rest::Problem;
 use kube::{
     ResourceExt as _,
     api::{ListParams, PropagationPolicy},
 };
 use parking_lot::Mutex;
 
-use crate::{problem::Problem, state::ApiState};
+use crate::state::ApiState;
 
 /// Sweeps from one look to the next: all passwords are asked for.
 const TURNS: u32 = 10;

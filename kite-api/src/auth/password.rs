@@ -11,15 +11,13 @@ use kite_core::{
     names,
     password::PasswordHash,
 };
+use kite_rest::{Problem, ProblemKind, patch_unchanged};
 use kube::{ResourceExt as _, api::PropagationPolicy};
 use serde_json::{Map, Value, json};
 
 use super::{alike::has_older, seal::Seal};
-use crate::{
-    problem::{Problem, ProblemKind},
-    state::ApiState,
-    unchanged::patch_unchanged,
-};
+
+use crate::state::ApiState;
 
 /// The hash of the password that signs `user` in; nothing if none does. Nobody is looked
 /// up like somebody is, by as many requests.
@@ -175,7 +173,8 @@ impl StoredPassword {
             // Sealed anew in any case: no key may open it any more, and a sweep that is
             // about to remove it sees that it is needed.
             let patch = json!({ "spec": { "sealedHash": password.spec.sealed_hash } });
-            let written = patch_unchanged(state.cluster(), &there, patch).await?;
+            let written =
+                patch_unchanged(state.cluster(), kite_core::managers::API, &there, patch).await?;
             if written.is_some() {
                 return Ok(Self::sealed_only(there));
             }

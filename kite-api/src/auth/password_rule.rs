@@ -9,8 +9,7 @@ use kite_core::{
     crd::AccessLevel,
     password::{MAX_PASSWORD_BYTES, normalized},
 };
-
-use crate::web::{Bounds, Form};
+use kite_rest::{Bounds, Form};
 
 /// Fewest characters of a password, and most bytes, which are no fewer than its characters.
 pub(crate) const PASSWORD: Bounds = Bounds::between(8, MAX_PASSWORD_BYTES);

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use kite_core::{names, password::PasswordHash};
+use kite_rest::{Problem, ProblemKind};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
     shares::{Share, Shares},
     throttle::Source,
 };
-use crate::{
-    metrics::Hashing,
-    problem::{Problem, ProblemKind},
-};
+
+use crate::metrics::Hashing;
 
 /// Requests that run or wait, for each hash that may run: who would wait for longer is
 /// told so at once.

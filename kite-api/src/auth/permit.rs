@@ -16,6 +16,7 @@ use kite_core::{
     crd::{KiteUser, KiteUserSpec},
     names,
 };
+use kite_rest::{Form, Problem, ProblemKind, Stamp};
 use kube::{ResourceExt as _, api::PropagationPolicy};
 
 use super::{
@@ -26,12 +27,8 @@ use super::{
     sign_in::let_in,
     sign_up::{check_free, taken, without_code},
 };
-use crate::{
-    notices::note_new,
-    problem::{Problem, ProblemKind},
-    state::ApiState,
-    web::{Form, Stamp},
-};
+
+use crate::{notices::note_new, state::ApiState};
 
 /// An object that lets somebody make one account.
 pub(super) trait Permit: Object {

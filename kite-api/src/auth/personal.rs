@@ -12,6 +12,7 @@ use kite_core::{
     crd::{KitePlatformSpec, KiteToken, KiteTokenSpec, KiteTokenStatus, KiteUser},
     names,
 };
+use kite_rest::Problem;
 use kube::{ResourceExt as _, api::PropagationPolicy};
 use parking_lot::Mutex;
 use subtle::ConstantTimeEq as _;
@@ -21,7 +22,8 @@ use super::{
     lookups,
     token::{Halves, PERSONAL},
 };
-use crate::{problem::Problem, state::ApiState};
+
+use crate::state::ApiState;
 
 /// How old `lastUsedAt` may be: a token's use is written no more often.
 const NOTED_EVERY: Duration = Duration::from_secs(3600);

@@ -17,12 +17,14 @@ use kite_core::{
     crd::KiteUser,
     names,
 };
+use kite_rest::Problem;
 use kube::ResourceExt as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::Client;
-use crate::{notices::put_sign_in, problem::Problem, state::ApiState};
+
+use crate::{notices::put_sign_in, state::ApiState};
 
 /// Begins the name of an annotation that has a place.
 const PLACE: &str = "hy3ons.github.io/place-";

@@ -4,15 +4,13 @@
 use aide::OperationInput;
 use axum::extract::{FromRequestParts, State};
 use http::request::Parts;
+use kite_rest::{Answer, Problem, ProblemKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{caller::Caller, refresh::Presented};
-use crate::{
-    problem::{Problem, ProblemKind},
-    state::ApiState,
-    web::Answer,
-};
+
+use crate::state::ApiState;
 
 /// Whether somebody is signed in.
 #[derive(Serialize, JsonSchema)]

@@ -7,6 +7,7 @@ use kite_core::{
     cluster::ObjectKey,
     crd::{AccessLevel, KiteSession, KiteToken, KiteUser},
 };
+use kite_rest::{Problem, ProblemKind, audit};
 use kube::ResourceExt as _;
 
 use super::{
@@ -14,9 +15,9 @@ use super::{
     personal::{is_token_of, is_valid},
     session::{belongs_to, is_open},
 };
+
 use crate::{
     policy::{self, Action, Whose},
-    problem::{Problem, ProblemKind},
     proof::{self, Deed},
     scope::{self, Access},
     state::ApiState,
@@ -133,6 +134,22 @@ impl Principal {
     /// The name of its `KiteUser`.
     pub fn name(&self) -> String {
         self.user.name_any()
+    }
+
+    /// What never changes of its `KiteUser`, nor is given again.
+    pub(crate) fn uid(&self) -> String {
+        self.user.uid().unwrap_or_default()
+    }
+
+    /// By what it was recognised, as the audit log has it.
+    pub(crate) fn by(&self) -> audit::By {
+        match &self.by {
+            By::Session(session) => {
+                audit::By::Session(session.metadata.name.clone().unwrap_or_default())
+            }
+            By::Token(token) => audit::By::Token(token.spec.name.clone()),
+            By::Elsewhere => audit::By::Elsewhere,
+        }
     }
 
     /// Its access level.

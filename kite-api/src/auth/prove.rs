@@ -11,10 +11,11 @@ use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     crd::KiteSession,
 };
+use kite_rest::{Answer, FieldError, Form, Input, Problem, ProblemKind, Sent};
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Caller, Client,
@@ -22,11 +23,8 @@ use super::{
     second_factor::{find_factor, require_second_factor},
     sign_in::too_many,
 };
-use crate::{
-    problem::{FieldError, Problem, ProblemKind},
-    state::ApiState,
-    web::{Answer, Form, Input, Sent},
-};
+
+use crate::{openapi::examples, state::ApiState};
 
 /// Until when a session counts as proved; nothing if it never was.
 pub(crate) fn proved_until(state: &ApiState, session: &KiteSession) -> Option<Timestamp> {
@@ -66,6 +64,10 @@ impl Input for Evidence {
              second factor that was confirmed.",
         ),
     ];
+
+    fn example() -> Option<Value> {
+        Some(json!({"password": examples::PASSWORD, "code": "123456"}))
+    }
 
     fn read(form: &mut Form) -> Option<Self> {
         let password = form.required("password");

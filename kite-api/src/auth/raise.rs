@@ -8,14 +8,12 @@ use kite_core::{
     cluster::{ClusterExt as _, ObjectKey},
     crd::{AccessLevel, KiteUser},
 };
+use kite_rest::{IfMatch, Problem, ProblemKind};
 use kube::ResourceExt as _;
 
 use super::password_rule::is_long;
-use crate::{
-    problem::{Problem, ProblemKind},
-    state::ApiState,
-    web::IfMatch,
-};
+
+use crate::state::ApiState;
 
 /// The account that a write of a `level` or a `password` is to rest on, and its condition:
 /// where it makes somebody an administrator, or sets a password that is none of an

@@ -11,24 +11,24 @@ use kite_core::{
     cluster::{Cluster as _, ClusterError, ObjectKey},
     crd::KiteSession,
 };
+use kite_rest::{
+    Done, Problem, ProblemKind,
+    audit::note,
+    cookie::{self, Role},
+};
 use kube::ResourceExt as _;
 use serde_json::json;
 
 use super::{
     caller::{client_address, find_user},
-    cookie::{self, Role},
     end_session, is_open, lookups,
     origin::check_origin,
     rotation::{self, Rotation},
     session::{Pair, new_pair},
     token::{ACCESS, Halves, REFRESH},
 };
-use crate::{
-    audit::note,
-    problem::{Problem, ProblemKind},
-    state::{ApiState, Settings},
-    web::Done,
-};
+
+use crate::state::{ApiState, Settings};
 
 /// How often a renewal is tried again that others of the same session were faster
 /// than.

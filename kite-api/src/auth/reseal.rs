@@ -13,6 +13,7 @@ use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, Object, ObjectKey},
     crd::{KitePassword, KiteSecondFactor},
 };
+use kite_rest::{Answer, Problem, ProblemKind, patch_unchanged};
 use kube::{ResourceExt as _, api::ListParams};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -22,12 +23,10 @@ use super::{
     Caller,
     seal::{Renewal, Seal},
 };
+
 use crate::{
     policy::{Action, Whose},
-    problem::{Problem, ProblemKind},
     state::ApiState,
-    unchanged::patch_unchanged,
-    web::Answer,
 };
 
 /// Writes under way at a time.
@@ -224,7 +223,8 @@ async fn reseal_one<K: Sealed>(
             return Ok(renewal);
         };
         let patch = json!({ "spec": { (K::FIELD): sealed } });
-        let written = patch_unchanged(state.cluster(), &object, patch).await?;
+        let written =
+            patch_unchanged(state.cluster(), kite_core::managers::API, &object, patch).await?;
         if written.is_some() {
             return Ok(renewal);
         }

@@ -4,6 +4,11 @@ use aide::axum::{
     ApiRouter,
     routing::{get_with, post_with},
 };
+use kite_rest::ProblemKind::{
+    BootstrapClosed, Conflict, CrossOrigin, Forbidden, InviteOver, Malformed, NotFound,
+    SecondFactorRequired, SignInFailed, SignUpClosed, Suspended, Taken, TooManyRequests,
+    Unauthenticated, WrongCredentials,
+};
 
 use super::{
     bootstrap::bootstrap,
@@ -16,15 +21,8 @@ use super::{
     sign_in::{sign_in, sign_out},
     sign_up::sign_up,
 };
-use crate::{
-    openapi::about,
-    problem::ProblemKind::{
-        BootstrapClosed, Conflict, CrossOrigin, Forbidden, InviteOver, Malformed, NotFound,
-        SecondFactorRequired, SignInFailed, SignUpClosed, Suspended, Taken, TooManyRequests,
-        Unauthenticated, WrongCredentials,
-    },
-    state::ApiState,
-};
+
+use crate::{openapi::about, state::ApiState};
 
 const TAG: &str = "auth";
 

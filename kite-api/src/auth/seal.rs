@@ -13,6 +13,7 @@ use kite_core::{
     crd::{KitePassword, KiteSecondFactor},
     names,
 };
+use kite_rest::{Problem, ProblemKind, patch_unchanged};
 use kube::{
     ResourceExt as _,
     api::{ListParams, ObjectMeta},
@@ -20,11 +21,8 @@ use kube::{
 use serde_json::json;
 
 use super::token::random;
-use crate::{
-    problem::{Problem, ProblemKind},
-    state::ApiState,
-    unchanged::patch_unchanged,
-};
+
+use crate::state::ApiState;
 
 /// Name of the key in its Secret.
 const KEY: &str = "key";
@@ -117,7 +115,7 @@ impl Seal {
                 BEFORE: ByteString(before.to_vec()),
             },
         });
-        match patch_unchanged(state.cluster(), secret, patch).await? {
+        match patch_unchanged(state.cluster(), kite_core::managers::API, secret, patch).await? {
             Some(written) => Self::of_secret(&written),
             None => Err(Problem::new(
                 ProblemKind::Conflict,

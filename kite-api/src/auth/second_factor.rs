@@ -8,17 +8,16 @@ use kite_core::{
     crd::{KiteSecondFactor, KiteSecondFactorSpec, KiteUser},
     names,
 };
+use kite_rest::{FieldError, Problem, ProblemKind, audit::note, patch_unchanged};
 use kube::{Resource as _, ResourceExt as _, api::PropagationPolicy};
 use serde_json::json;
 use totp_rs::{Builder, Secret, Totp};
 
 use super::{seal::Seal, sign_in::too_many, throttle::Source, token::random};
+
 use crate::{
-    audit::note,
     notices::{NoticeKind, tell_ahead},
-    problem::{FieldError, Problem, ProblemKind},
     state::ApiState,
-    unchanged::patch_unchanged,
 };
 
 /// What authenticator apps show beside the account.
@@ -126,7 +125,8 @@ pub(crate) async fn confirm(
     let spec = json!({ "confirmed": true, "lastStep": step, "recoveryCodes": hashes });
     let patch = json!({ "spec": spec });
     let told = tell_ahead(state, user, NoticeKind::SecondFactor, "").await?;
-    let written = patch_unchanged(state.cluster(), &factor, patch).await?;
+    let written =
+        patch_unchanged(state.cluster(), kite_core::managers::API, &factor, patch).await?;
     if written.is_none() {
         told.withdraw(state).await;
         return Err(meanwhile());
@@ -210,7 +210,8 @@ async fn use_code(state: &ApiState, user: &KiteUser, code: &str) -> Result<bool,
             }
         };
         let patch = json!({ "spec": spec });
-        let written = patch_unchanged(state.cluster(), &factor, patch).await?;
+        let written =
+            patch_unchanged(state.cluster(), kite_core::managers::API, &factor, patch).await?;
         if written.is_some() {
             return Ok(true);
         }

@@ -10,6 +10,7 @@ use kite_core::{
     crd::{Identity, KiteSession, KiteSessionSpec, KiteUser, SessionTokens},
     names,
 };
+use kite_rest::Problem;
 use kube::{ResourceExt as _, api::PropagationPolicy};
 
 use super::{
@@ -17,7 +18,8 @@ use super::{
     rotation::{self, NewPair},
     token::{ACCESS, Halves, REFRESH, is_session_token, new_session_token},
 };
-use crate::{problem::Problem, settings::require_read, state::ApiState};
+
+use crate::{settings::require_read, state::ApiState};
 
 /// Most sessions of a user; a new one ends the oldest.
 const MOST_SESSIONS: usize = 32;

@@ -1,6 +1,6 @@
 //! What a username and an email address look like, as the rules of `KiteUser` have it.
 
-use crate::web::is_label;
+use kite_rest::is_label;
 
 /// What to say of a username that is none.
 pub(super) const NO_USERNAME: &str = "must be 2 to 32 lower-case letters, digits and hyphens, \

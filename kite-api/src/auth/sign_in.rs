@@ -8,11 +8,12 @@ use kite_core::{
     conditions,
     crd::{Identity, KiteUser},
 };
+use kite_rest::{Answer, Done, Form, Input, Problem, ProblemKind, Sent, audit::note, cookie};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    Caller, Client, cookie, end_session,
+    Caller, Client, end_session,
     password::known_hash,
     places::note_place,
     refresh::Renewal,
@@ -20,14 +21,11 @@ use super::{
     session::{Entry, Tokens, open_session},
     take_in::take_in,
 };
+use serde_json::{Value, json};
+
 use crate::{
-    access_dates::AccessView,
-    audit::note,
-    key_dates::KeyView,
-    problem::{Problem, ProblemKind},
-    state::ApiState,
+    access_dates::AccessView, key_dates::KeyView, openapi::examples, state::ApiState,
     users::UserView,
-    web::{Answer, Done, Form, Input, Sent},
 };
 
 /// What a client gets for signing in.
@@ -88,6 +86,10 @@ impl Input for Credentials {
         ),
         COOKIE_MEANING,
     ];
+
+    fn example() -> Option<Value> {
+        Some(json!({"username": "ann", "password": examples::PASSWORD}))
+    }
 
     fn read(form: &mut Form) -> Option<Self> {
         let username = form.required("username");

@@ -8,6 +8,9 @@ use kite_core::{
     crd::{AccessLevel, KiteReservation, KiteUser, KiteUserSpec, SignUp},
     names,
 };
+use kite_rest::{
+    Bounds, Created, FieldError, Form, Input, Once, Problem, ProblemKind, Sent, Stamp, audit::note,
+};
 use kube::ResourceExt as _;
 use schemars::{Schema, SchemaGenerator};
 
@@ -22,13 +25,13 @@ use super::{
     shape::{NO_ADDRESS, NO_USERNAME, is_address, is_username},
     sign_in::{COOKIE_MEANING, SignedIn, find_by_username, greet, let_in, too_many},
 };
+use serde_json::{Value, json};
+
 use crate::{
-    audit::note,
     notices::note_new,
-    problem::{FieldError, Problem, ProblemKind},
+    openapi::examples,
     state::ApiState,
     users::{PASSWORD_BOUNDS, PASSWORD_MEANING, spec_of_user},
-    web::{Bounds, Created, Form, Input, Once, Sent, Stamp},
 };
 
 /// An account that somebody wants to have.
@@ -86,6 +89,14 @@ impl Input for Joining {
         ),
     ];
     const BOUNDS: &'static [(&'static str, Bounds)] = &[PASSWORD_BOUNDS];
+
+    fn example() -> Option<Value> {
+        Some(json!({
+            "username": "ann",
+            "password": examples::PASSWORD,
+            "email": "ann@example.org",
+        }))
+    }
 
     fn read(form: &mut Form) -> Option<Self> {
         // By an invite it may become more; that is seen when the invite is.

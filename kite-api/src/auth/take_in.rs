@@ -5,6 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kite_core::{crd::KiteUser, password::PasswordHash};
+use kite_rest::{Problem, ProblemKind, patch_unchanged};
 use kube::ResourceExt as _;
 use rand::seq::SliceRandom as _;
 use serde_json::json;
@@ -13,11 +14,8 @@ use super::{
     alike::are_alike,
     password::{StoredPassword, forget_password},
 };
-use crate::{
-    problem::{Problem, ProblemKind},
-    state::ApiState,
-    unchanged::patch_unchanged,
-};
+
+use crate::state::ApiState;
 
 /// Most accounts whose hash one sweep takes in, by some four requests each: after an upgrade
 /// all have one. Whoever signs in is not waited for.
@@ -44,7 +42,9 @@ pub(super) async fn take_in(
     // would be gone with nothing in its place.
     let named = json!({ "spec": { "credential": stored.id() } });
     // Where somebody has written the account since, the next sweep sees what.
-    let Some(named) = patch_unchanged(state.cluster(), user, named).await? else {
+    let Some(named) =
+        patch_unchanged(state.cluster(), kite_core::managers::API, user, named).await?
+    else {
         return Ok(None);
     };
     if !stored.is_of(&named) {
@@ -55,7 +55,9 @@ pub(super) async fn take_in(
         ));
     }
     let without = json!({ "spec": { "passwordHash": null } });
-    let Some(edited) = patch_unchanged(state.cluster(), &named, without).await? else {
+    let Some(edited) =
+        patch_unchanged(state.cluster(), kite_core::managers::API, &named, without).await?
+    else {
         return Ok(None);
     };
     state.caches().users.caught_up_with(&edited).await;

@@ -12,9 +12,8 @@
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use kite_core::names;
+use kite_rest::{Problem, ProblemKind};
 use rand::TryRng as _;
-
-use crate::problem::{Problem, ProblemKind};
 
 /// How a session's only token begins.
 const SESSION: &str = "kite_";

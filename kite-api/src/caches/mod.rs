@@ -7,11 +7,11 @@
 //! every replica. While a watch is broken its copy is not [live](Cache::is_live)
 //! and what must not be stale is asked of the API server instead.
 
-mod cache;
-mod kind;
+mod before;
 
 use std::sync::Arc;
 
+use futures::future::join_all;
 use kite_core::{
     cluster::Unread,
     crd::{
@@ -19,14 +19,28 @@ use kite_core::{
         KiteToken, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer,
     },
 };
+use kite_rest::{cache::Watched, written::Written};
 use kube::Client;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::task::JoinSet;
 
-pub use self::cache::{Cache, Change};
-pub(crate) use self::kind::Kind;
-use crate::{vms::VmView, web::written::Written};
+pub use kite_rest::cache::{Cache, Change};
+
+use crate::vms::VmView;
+
+/// What clients are told of the copies as (`Kite-Written`).
+pub(crate) const NAMES: [&str; 9] = [
+    "users",
+    "vms",
+    "images",
+    "offers",
+    "platforms",
+    "sessions",
+    "tokens",
+    "connections",
+    "invites",
+];
 
 /// The copies of all kinds that the API reads. Dropping it ends the watches.
 pub struct Caches {
@@ -56,83 +70,57 @@ impl Caches {
     pub fn start(client: &Client) -> Self {
         let mut tasks = JoinSet::new();
         Self {
-            users: Cache::start(Kind::Users, client.clone(), &mut tasks, |_| None),
-            vms: Cache::start(Kind::Vms, client.clone(), &mut tasks, |vm| {
+            users: Cache::start("users", client.clone(), &mut tasks, |_| None),
+            vms: Cache::start("vms", client.clone(), &mut tasks, |vm| {
                 written_down(&VmView::of(vm))
             }),
-            images: Cache::start(Kind::Images, client.clone(), &mut tasks, |_| None),
-            offers: Cache::start(Kind::Offers, client.clone(), &mut tasks, |_| None),
-            platforms: Cache::start_with(
-                Kind::Platforms,
-                client.clone(),
-                &mut tasks,
-                |_| None,
-                closed,
-            ),
-            sessions: Cache::start(Kind::Sessions, client.clone(), &mut tasks, |_| None),
-            tokens: Cache::start(Kind::Tokens, client.clone(), &mut tasks, |_| None),
-            connections: Cache::start(Kind::Connections, client.clone(), &mut tasks, |_| None),
-            invites: Cache::start(Kind::Invites, client.clone(), &mut tasks, |_| None),
+            images: Cache::start("images", client.clone(), &mut tasks, |_| None),
+            offers: Cache::start("offers", client.clone(), &mut tasks, |_| None),
+            platforms: Cache::start_with("platforms", client.clone(), &mut tasks, |_| None, closed),
+            sessions: Cache::start("sessions", client.clone(), &mut tasks, |_| None),
+            tokens: Cache::start("tokens", client.clone(), &mut tasks, |_| None),
+            connections: Cache::start("connections", client.clone(), &mut tasks, |_| None),
+            invites: Cache::start("invites", client.clone(), &mut tasks, |_| None),
             _tasks: tasks,
         }
+    }
+
+    /// All of them.
+    fn all(&self) -> [&dyn Watched; NAMES.len()] {
+        [
+            &self.users,
+            &self.vms,
+            &self.images,
+            &self.offers,
+            &self.platforms,
+            &self.sessions,
+            &self.tokens,
+            &self.connections,
+            &self.invites,
+        ]
     }
 
     /// Waits until every copy was filled once. Never ends while a CRD is
     /// missing: callers bound it or report that they are not ready.
     pub async fn synced(&self) {
-        futures::join!(
-            self.users.filled(),
-            self.vms.filled(),
-            self.images.filled(),
-            self.offers.filled(),
-            self.platforms.filled(),
-            self.sessions.filled(),
-            self.tokens.filled(),
-            self.connections.filled(),
-            self.invites.filled(),
-        );
+        join_all(self.all().map(Watched::filled)).await;
     }
 
-    /// Waits, within bounds, until the copies have seen what is `written`. The kinds
-    /// whose copies have not.
-    pub(crate) async fn reach(&self, written: &Written) -> Vec<Kind> {
-        let kinds = written.iter().map(|(kind, version)| async move {
-            (!self.reaches(kind, version).await).then_some(kind)
+    /// Waits, within bounds, until the copies have seen what is `written`. The names of
+    /// those that have not.
+    pub(crate) async fn reach(&self, written: &Written) -> Vec<&'static str> {
+        let all = self.all();
+        let waits = written.iter().map(|(name, version)| async move {
+            let copy = all.into_iter().find(|it| it.name() == name)?;
+            (!copy.reaches(version).await).then_some(name)
         });
-        let behind = futures::future::join_all(kinds).await;
-        behind.into_iter().flatten().collect()
-    }
-
-    async fn reaches(&self, kind: Kind, version: u64) -> bool {
-        match kind {
-            Kind::Users => self.users.reaches(version).await,
-            Kind::Vms => self.vms.reaches(version).await,
-            Kind::Images => self.images.reaches(version).await,
-            Kind::Offers => self.offers.reaches(version).await,
-            Kind::Platforms => self.platforms.reaches(version).await,
-            Kind::Sessions => self.sessions.reaches(version).await,
-            Kind::Tokens => self.tokens.reaches(version).await,
-            Kind::Connections => self.connections.reaches(version).await,
-            Kind::Invites => self.invites.reaches(version).await,
-        }
+        join_all(waits).await.into_iter().flatten().collect()
     }
 
     /// The kinds whose watch is broken at the moment, for readiness probes.
-    pub fn broken(&self) -> Vec<&'static str> {
-        [
-            ("KiteUser", self.users.is_live()),
-            ("KiteVirtualMachine", self.vms.is_live()),
-            ("KiteImage", self.images.is_live()),
-            ("KiteVirtualMachineOffer", self.offers.is_live()),
-            ("KitePlatform", self.platforms.is_live()),
-            ("KiteSession", self.sessions.is_live()),
-            ("KiteToken", self.tokens.is_live()),
-            ("KiteConnection", self.connections.is_live()),
-            ("KiteInvite", self.invites.is_live()),
-        ]
-        .into_iter()
-        .filter_map(|(kind, live)| (!live).then_some(kind))
-        .collect()
+    pub fn broken(&self) -> Vec<String> {
+        let broken = self.all().into_iter().filter(|it| !it.is_live());
+        broken.map(Watched::kind).collect()
     }
 }
 

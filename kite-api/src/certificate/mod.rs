@@ -16,6 +16,7 @@ use kite_core::{
     crd::{AccessLevel, KitePlatform, KitePlatformSpec},
     names,
 };
+use kite_rest::{Answer, Done, Form, IfMatch, Input, Problem, ProblemKind, Sent, edit};
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -25,14 +26,13 @@ use self::{
     chain::{Chain, Facts},
     secret::{ATTEMPTS, clear_away, find_own, is_own, keep, secret_key, write},
 };
+
 use crate::{
     auth::Caller,
     openapi::about,
     policy::{Action, Whose},
-    problem::{Problem, ProblemKind},
     settings::require_read,
     state::ApiState,
-    web::{Answer, Done, Form, IfMatch, Input, Sent, edit},
 };
 
 const TAG: &str = "admin";
@@ -192,6 +192,13 @@ impl Input for NewCertificate {
         ),
     ];
 
+    fn example() -> Option<Value> {
+        Some(json!({
+            "certificate": "-----BEGIN CERTIFICATE-----\n…\n-----END CERTIFICATE-----\n",
+            "privateKey": "-----BEGIN PRIVATE KEY-----\n…\n-----END PRIVATE KEY-----\n",
+        }))
+    }
+
     fn read(form: &mut Form) -> Option<Self> {
         let certificate = form.required("certificate");
         let key = form.required("privateKey");
@@ -284,7 +291,15 @@ async fn set(state: &ApiState, wanted: &Value, form: &Form) -> Result<KitePlatfo
         .platform_object()
         .ok_or_else(|| Problem::not_found("platform", names::PLATFORM))?;
     let always = IfMatch::default();
-    let edited = edit(state, cache, platform.as_ref(), &always, wanted, form).await?;
+    let edited = edit(
+        state.store(),
+        cache,
+        platform.as_ref(),
+        &always,
+        wanted,
+        form,
+    )
+    .await?;
     Ok(edited.spec)
 }
 

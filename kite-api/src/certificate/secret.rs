@@ -7,16 +7,15 @@ use kite_core::{
     cluster::{ABSENT, Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     labels, names,
 };
+use kite_rest::{Problem, ProblemKind};
 use kube::{
     ResourceExt as _,
     api::{ObjectMeta, PropagationPolicy},
 };
 
 use super::{CERTIFICATE, CertificateSource, KEY, NewCertificate, platform_now, source_of};
-use crate::{
-    problem::{Problem, ProblemKind},
-    state::ApiState,
-};
+
+use crate::state::ApiState;
 
 /// Annotation of a Secret that is about to be taken away.
 const LEAVING: &str = "hy3ons.github.io/leaving";

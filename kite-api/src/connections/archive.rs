@@ -7,19 +7,18 @@ use axum::extract::{Path, Query, State};
 use futures::TryStreamExt as _;
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use kite_core::{cluster::ObjectKey, crd::AccessLevel, names};
+use kite_rest::{Answer, DAY, Items, Page, Problem, audit::note, day};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::recordings::{Cast, Recordings, is_plain};
 use super::{not_read_here, unreadable};
+
 use crate::{
-    audit::note,
     auth::Caller,
     policy::{Action, Whose},
-    problem::Problem,
     state::ApiState,
     users::whose,
-    web::{Answer, DAY, Items, Page, day},
 };
 
 /// Most recordings of one day that are listed, the newest of it.

@@ -12,6 +12,7 @@ use kite_core::{
     cluster::KubeCluster,
     crd::{EarlierConnections, KiteConnection, MOST_COUNTED, MOST_EARLIER_PEERS},
 };
+use kite_rest::patch_unchanged;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -22,7 +23,6 @@ use super::{
     forget::{Deleted, PARALLEL, PATIENCE, delete},
     kept::Merge,
 };
-use crate::unchanged::patch_unchanged;
 
 /// The time for each, at the pace of forgetting.
 const EACH: Duration = Duration::from_millis(5);
@@ -154,7 +154,7 @@ async fn edit(
     connection: &KiteConnection,
     patch: Value,
 ) -> Result<Option<KiteConnection>, String> {
-    let edit = patch_unchanged(cluster, connection, patch);
+    let edit = patch_unchanged(cluster, kite_core::managers::API, connection, patch);
     match tokio::time::timeout(PATIENCE, edit).await {
         Ok(written) => written.map_err(|error| error.to_string()),
         Err(_) => Err("the API server did not answer in time".to_owned()),

@@ -35,6 +35,7 @@ use kite_core::{
     cluster::{Cluster as _, ClusterError, ObjectKey},
     crd::{AccessLevel, EndWish, KiteConnection},
 };
+use kite_rest::{Accepted, Answer, Items, LINE, Named, Page, Problem, ProblemKind, audit::note};
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -43,15 +44,13 @@ use serde_json::json;
 pub use self::recordings::{Recorded, Recordings};
 pub(crate) use self::{forget::forget, routes::routes, sweep::sweep_up};
 use self::{recordings::Cast, view::VmSessionView};
+
 use crate::{
-    audit::note,
     auth::Caller,
     policy::{Action, Whose},
-    problem::{Problem, ProblemKind},
     state::ApiState,
     users::whose,
     vms::{Found, Owner, find},
-    web::{Accepted, Answer, Items, LINE, Named, Page},
 };
 
 /// Which sessions are asked for.

@@ -16,8 +16,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use http::header;
 use indexmap::IndexMap;
-
-use crate::openapi::schema_object;
+use kite_rest::openapi::schema_object;
 
 /// What a recording is: lines of JSON, asciicast v2.
 const MEDIA_TYPE: &str = "application/x-asciicast";

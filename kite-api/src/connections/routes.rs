@@ -4,13 +4,11 @@ use aide::axum::{
     ApiRouter,
     routing::{delete_with, get_with},
 };
+use kite_rest::ProblemKind::{Conflict, NotFound};
 
 use super::{archive, end, end_of_vm, list, list_of_vm, replay};
-use crate::{
-    openapi::about,
-    problem::ProblemKind::{Conflict, NotFound},
-    state::ApiState,
-};
+
+use crate::{openapi::about, state::ApiState};
 
 /// The paths of sessions in VMs.
 pub(crate) fn routes() -> ApiRouter<ApiState> {

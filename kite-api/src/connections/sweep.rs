@@ -21,6 +21,7 @@ use kite_core::{
     crd::{ConnectionEnd, KiteConnection},
     labels,
 };
+use kite_rest::patch_unchanged;
 use kube::{
     ResourceExt as _,
     api::{ListParams, PropagationPolicy},
@@ -28,7 +29,7 @@ use kube::{
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::{state::Inner, unchanged::patch_unchanged};
+use crate::state::Inner;
 
 /// Time between two looks.
 const INTERVAL: Duration = BEAT_EVERY;
@@ -151,7 +152,7 @@ async fn end(inner: &Inner, connection: &KiteConnection, last_seen: Option<Times
         bytes_down: None,
     };
     let patch = json!({ "spec": { "ended": ended } });
-    match patch_unchanged(&inner.cluster, connection, patch).await {
+    match patch_unchanged(&inner.cluster, kite_core::managers::API, connection, patch).await {
         Ok(Some(_)) => {
             tracing::info!(session = %key, "a session ended with the server that carried it");
         }

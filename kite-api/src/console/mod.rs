@@ -45,11 +45,12 @@ use kite_core::{
     cluster::ObjectKey,
     crd::{PowerState, VmPhase},
 };
+use kite_rest::{Created, Form, Input, Named, OneOf, Problem, ProblemKind, Sent};
 use kube::{Client as KubeClient, ResourceExt as _};
 use prometheus_client::encoding::EncodeLabelValue;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use self::{
     audit::{ConsoleAudit, ConsoleEvent, ConsoleRecord, LogConsoles},
@@ -57,14 +58,13 @@ pub use self::{
     terminal::{TerminalError, TerminalRequest, Terminals},
 };
 pub(crate) use self::{place::Places, ticket::MemoryTickets};
+
 use crate::{
     auth::{Caller, Client, check_socket_origin},
     openapi::about,
     policy::Action,
-    problem::{Problem, ProblemKind},
     state::ApiState,
     vms::{Found, Owner, find},
-    web::{Created, Form, Input, Named, Sent},
 };
 
 /// Most bytes of one message of a client: what is pasted has to be cut in pieces.
@@ -212,8 +212,12 @@ impl Input for Wanted {
         "The serial line, the screen (VNC), or a terminal inside as by ssh.",
     )];
 
+    fn example() -> Option<Value> {
+        Some(json!({"kind": "Serial"}))
+    }
+
     fn read(form: &mut Form) -> Option<Self> {
-        let kind = form.required("kind")?;
+        let OneOf(kind) = form.required("kind")?;
         Some(Self { kind })
     }
 }
@@ -307,12 +311,4 @@ fn unrecorded() -> Problem {
         "sessions have to be recorded here, and this one cannot be: use ssh, or a terminal in \
          the browser where that is recorded",
     )
-}
-
-impl crate::web::Field for ConsoleKind {
-    const EXPECTED: &'static str = "Serial, Vnc or Terminal";
-
-    fn parse(value: &Value) -> Option<Self> {
-        serde_json::from_value(value.clone()).ok()
-    }
 }

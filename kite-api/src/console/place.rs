@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use kite_rest::{Problem, ProblemKind};
 use parking_lot::Mutex;
 use tokio_util::{
     sync::CancellationToken,
@@ -17,7 +18,6 @@ use tokio_util::{
 };
 
 use super::{ConsoleKind, ConsoleLimits};
-use crate::problem::{Problem, ProblemKind};
 
 /// How long consoles get to end in order: somewhat longer than clients get to hear
 /// the last words.

@@ -20,6 +20,7 @@ use futures::{
 };
 use jiff::Timestamp;
 use kite_core::cluster::ObjectKey;
+use kite_rest::{Problem, ProblemKind, budget::OwnersShare};
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -36,12 +37,8 @@ use super::{
     ticket::{self, Grant},
     watch::Grounds,
 };
-use crate::{
-    auth::Principal,
-    budget::OwnersShare,
-    problem::{Problem, ProblemKind},
-    state::ApiState,
-};
+
+use crate::{auth::Principal, state::ApiState};
 
 /// How long the first message may take.
 const FIRST_MESSAGE: Duration = Duration::from_secs(5);

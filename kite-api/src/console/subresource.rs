@@ -15,6 +15,7 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use kite_core::kubevirt::SUBRESOURCES;
+use kite_rest::{Problem, ProblemKind};
 use kube::{client::Body, core::Status};
 use rand::TryRng as _;
 use tokio_tungstenite::{
@@ -31,10 +32,8 @@ use super::{
     stream::{ConsoleEnded, ConsoleInput, ConsoleOutput, ConsoleStream, TerminalSize},
     ticket::Grant,
 };
-use crate::{
-    problem::{Problem, ProblemKind},
-    state::ApiState,
-};
+
+use crate::state::ApiState;
 
 /// The subprotocol without channels: each binary message is bytes of the stream.
 const PLAIN: &str = "plain.kubevirt.io";

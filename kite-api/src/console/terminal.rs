@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use async_trait::async_trait;
 use kite_core::cluster::ObjectKey;
+use kite_rest::{Problem, ProblemKind};
 
 use super::stream::{ConsoleStream, TerminalSize};
-use crate::problem::{Problem, ProblemKind};
 
 /// Who wants a terminal of which VM. That they may have it is decided already.
 #[derive(Clone, Debug)]

@@ -17,6 +17,7 @@ use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     crd::KiteSession,
 };
+use kite_rest::{Problem, ProblemKind};
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -25,9 +26,9 @@ use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 
 use super::ConsoleKind;
+
 use crate::{
     auth::{Principal, random_token},
-    problem::{Problem, ProblemKind},
     state::ApiState,
 };
 

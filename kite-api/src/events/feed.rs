@@ -17,19 +17,18 @@ use kite_core::{
     },
     names,
 };
+use kite_rest::{Problem, ProblemKind, budget::OwnersShare, cache::Change};
 use kube::ResourceExt as _;
 use serde::Serialize;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use super::{Gone, Scope, Sessions, Snapshot, WithSessions};
+
 use crate::{
     auth::Principal,
-    budget::OwnersShare,
-    caches::Change,
     images::ImageView,
     offers::{self, OfferView},
     policy::{self, Action, Whose},
-    problem::{Problem, ProblemKind},
     state::ApiState,
     users::UserView,
     vms::VmView,

@@ -2,9 +2,8 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use kite_rest::{Problem, ProblemKind};
 use parking_lot::Mutex;
-
-use crate::problem::{Problem, ProblemKind};
 
 /// Streams of one account at a time, on one replica: some browser tabs on some
 /// devices.

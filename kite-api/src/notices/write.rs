@@ -9,6 +9,7 @@ use kite_core::{
     crd::{KiteUser, KiteVirtualMachine},
     names,
 };
+use kite_rest::{Problem, ProblemKind, cache::Cache, patch_unchanged};
 use kube::ResourceExt as _;
 use serde_json::{Map, Value, json};
 
@@ -19,12 +20,8 @@ use super::{
     told::{found, found_of_vm},
     vms_of,
 };
-use crate::{
-    caches::Cache,
-    problem::{Problem, ProblemKind},
-    state::ApiState,
-    unchanged::patch_unchanged,
-};
+
+use crate::state::ApiState;
 
 /// How often a write is tried again that others were faster than.
 const TRIES: usize = 5;
@@ -60,7 +57,7 @@ async fn annotate<K: Object>(
     notes: &Map<String, Value>,
 ) -> Result<bool, ClusterError> {
     let patch = json!({ "metadata": { "annotations": notes } });
-    let edited = patch_unchanged(state.cluster(), object, patch).await?;
+    let edited = patch_unchanged(state.cluster(), kite_core::managers::API, object, patch).await?;
     if let Some(edited) = &edited {
         cache.caught_up_with(edited).await;
     }

@@ -6,18 +6,21 @@ use std::{
 };
 
 use kite_core::{cidr::Cidr, cluster::KubeCluster, connections::Instance, names};
+use kite_rest::{
+    PAGE_MEMORY, Problem, Store, Turns,
+    audit::{ApiAudit, Audited, LogRequests},
+    budget::OwnersBudget,
+};
 use kube::Client;
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
 
 use super::{ApiState, Inner, Settings, background, cluster_ranges::ClusterRanges, once_filled};
+
 use crate::{
-    audit::{ApiAudit, Audited, LogRequests},
     auth::{
         Limits, Lookups, NotedUses, Orphans, Passwords, Replicas, SeenFactors, Throttle,
         oidc::{Providers, Reach},
     },
-    budget::OwnersBudget,
     caches::Caches,
     capacity,
     connections::{self, Recordings},
@@ -27,8 +30,6 @@ use crate::{
     },
     events::Places,
     metrics::Metrics,
-    problem::Problem,
-    web::{PAGE_MEMORY, Turns},
 };
 
 /// How long a session lasts unless told otherwise.
@@ -40,8 +41,6 @@ const PROOF_LIFETIME: Duration = Duration::from_secs(10 * 60);
 /// How long hashes of passwords stay in accounts while no replica of an earlier version is
 /// seen, unless told otherwise: an upgrade may be about to be taken back.
 const TAKE_IN_AFTER: Duration = Duration::from_secs(10 * 60);
-/// Wrong bodies that are shown to the API server at a time.
-const TRIALS: usize = 8;
 
 /// Bytes that all bodies may hold together unless told otherwise.
 const BODY_MEMORY: usize = 64 << 20;
@@ -290,7 +289,10 @@ impl ApiStateBuilder {
         let caches = Arc::new(Caches::start(&self.client));
         let cluster = KubeCluster::new(self.client.clone()).creating_as(kite_core::managers::API);
         let inner = Arc::new(Inner {
-            audited: Audited::new(cluster.clone(), Arc::clone(&caches)),
+            store: Store::new(
+                Audited::new(cluster.clone(), Arc::clone(&caches) as _),
+                kite_core::managers::API,
+            ),
             audit: self.audit,
             caches,
             consoles: Consoles {
@@ -311,10 +313,9 @@ impl ApiStateBuilder {
             providers: Providers::new(self.reach),
             lookups: Lookups::default(),
             cluster_ranges: ClusterRanges::default(),
-            trials: Semaphore::new(TRIALS),
             bodies: OwnersBudget::beside_strangers(
                 self.body_memory,
-                crate::BODY_LIMIT,
+                kite_rest::BODY_LIMIT,
                 "the account holds as much of this server's memory as one may, for requests that \
                  are not complete: end some and try again",
             ),

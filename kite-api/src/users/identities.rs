@@ -2,17 +2,17 @@
 
 use axum::extract::{Path, State};
 use kite_core::crd::Identity;
+use kite_rest::{Done, Problem, ProblemKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{find, whose};
+
 use crate::{
     auth::Caller,
     identities::take_away,
     policy::{Action, Whose},
-    problem::{Problem, ProblemKind},
     state::ApiState,
-    web::Done,
 };
 
 /// Somebody at a sign-in provider with whom an account is linked.

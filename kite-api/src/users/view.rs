@@ -2,15 +2,14 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kite_core::crd::{AccessLevel, KiteUser, Quota, Usage, UserPhase};
+use kite_rest::tag_of;
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::identities::LinkedIdentity;
-use crate::{
-    key_dates::{self, KeyView},
-    web::tag_of,
-};
+
+use crate::key_dates::{self, KeyView};
 
 /// An account as the API shows it: never a hash.
 #[derive(Serialize, JsonSchema)]

@@ -16,14 +16,11 @@ use kite_core::{
     names,
     quantity::Bytes,
 };
+use kite_rest::{FieldError, Form, Problem, ProblemKind, is_label};
 use kube::ResourceExt as _;
 use serde_json::Value;
 
-use crate::{
-    problem::{FieldError, Problem, ProblemKind},
-    state::ApiState,
-    web::{Form, is_label},
-};
+use crate::state::ApiState;
 
 /// Bytes of a mebibyte.
 const MIB: u64 = 1 << 20;

@@ -10,15 +10,16 @@ use kite_core::{
     quantity::Bytes,
     span::Span,
 };
+use kite_rest::{Bounds, Change, Form, Input, OneOf, SshKeys, is_label, require_future};
 use rand::RngExt as _;
 use schemars::{JsonSchema as _, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::{
     auth::{PASSWORD, PasswordOwner, read_password},
+    openapi::examples,
     policy::Action,
     users::change_to_json,
-    web::{Bounds, Change, Form, Input, SshKeys, is_label, require_future},
 };
 
 /// Fields of a VM that are none of its custom resource's.
@@ -57,6 +58,18 @@ impl Input for NewVm {
     const NAME: &'static str = "NewVm";
     const MEANING: &'static [(&'static str, &'static str)] = &MEANING;
     const BOUNDS: &'static [(&'static str, Bounds)] = &BOUNDS;
+
+    fn example() -> Option<Value> {
+        Some(json!({
+            "name": "web",
+            "cpu": 2,
+            "memory": "4Gi",
+            "disk": "20Gi",
+            "image": "debian-12",
+            "sshPublicKeys": [examples::SSH_KEY],
+            "idleTimeout": "2h",
+        }))
+    }
 
     fn read(form: &mut Form) -> Option<Self> {
         let name = form.required("name");
@@ -104,6 +117,10 @@ impl Input for Claim {
     const MEANING: &'static [(&'static str, &'static str)] = &MEANING;
     const BOUNDS: &'static [(&'static str, Bounds)] = &BOUNDS;
 
+    fn example() -> Option<Value> {
+        Some(json!({"name": "web", "sshPublicKeys": [examples::SSH_KEY]}))
+    }
+
     fn read(form: &mut Form) -> Option<Self> {
         for field in ["cpu", "memory", "disk", "image"] {
             form.fixed(field, "is what the offer has: leave it out");
@@ -133,7 +150,8 @@ pub(super) struct Settings {
 
 impl Settings {
     fn read(form: &mut Form, name: Option<String>) -> Option<Self> {
-        let power_state = form.optional("powerState").unwrap_or_default();
+        let power_state = form.optional("powerState").map(|OneOf(state)| state);
+        let power_state = power_state.unwrap_or_default();
         let _: Option<String> = form.optional("sshId");
         let ssh_password: Option<String> = form.optional("sshPassword");
         let ssh_public_keys = form.optional("sshPublicKeys");
@@ -148,7 +166,8 @@ impl Settings {
         let expiry_grace_period = form.optional("expiryGracePeriod");
         let idle_timeout = form.optional("idleTimeout");
         let start_on_connect = form.optional("startOnConnect").unwrap_or_default();
-        let ssh_login = form.optional("sshLogin").unwrap_or_default();
+        let ssh_login = form.optional("sshLogin").map(|OneOf(login)| login);
+        let ssh_login = ssh_login.unwrap_or_default();
         Some(Self {
             name: name?,
             power_state,
@@ -189,6 +208,10 @@ impl Input for Edit {
     const MEANING: &'static [(&'static str, &'static str)] = &MEANING;
     const BOUNDS: &'static [(&'static str, Bounds)] = &BOUNDS;
 
+    fn example() -> Option<Value> {
+        Some(json!({"cpu": 4, "memory": "8Gi", "idleTimeout": null}))
+    }
+
     fn read(form: &mut Form) -> Option<Self> {
         for (field, why) in [
             ("name", "cannot be changed: create another VM"),
@@ -204,7 +227,7 @@ impl Input for Edit {
             form.fixed(field, why);
         }
         form.fixed("offer", "cannot be changed: create another VM");
-        let power: Option<PowerState> = form.changed("powerState");
+        let power = form.changed("powerState").map(|OneOf(state)| state);
         let cpu: Option<u32> = form.changed("cpu");
         let memory: Option<Bytes> = form.changed("memory");
         let disk: Option<Bytes> = form.changed("disk");
@@ -215,7 +238,9 @@ impl Input for Edit {
         let grace = form.change::<Span>("expiryGracePeriod");
         let idle_timeout = form.change::<Span>("idleTimeout");
         let start: Option<bool> = form.changed("startOnConnect");
-        let login: Option<SshLogin> = form.changed("sshLogin");
+        let login = form
+            .changed("sshLogin")
+            .map(|OneOf::<SshLogin>(login)| login);
         let mut edit = Self {
             spec: Map::new(),
             ssh_password: None,

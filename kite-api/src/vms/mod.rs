@@ -16,6 +16,11 @@ use kite_core::{
     names,
     quantity::Bytes,
 };
+use kite_rest::{
+    Accepted, Answer, Created, Deleting, Form, IfMatch, Items, Named, Once, Page, Problem,
+    ProblemKind, Sent, Shown, Stamp, audit::note, edit_noting, is_label, judge_edit, judge_new,
+    present, require_future, tag_of, whole_of_edit, whole_of_new,
+};
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -34,20 +39,13 @@ pub(crate) use self::{
     routes::routes,
     view::VmView,
 };
+
 use crate::{
-    audit::note,
     auth::Caller,
-    lookup::present,
     notices::{forget_end, note_new_vm, note_vm_edit},
     policy::{Action, Whose},
-    problem::{Problem, ProblemKind},
     state::ApiState,
     users::whose,
-    web::{
-        self, Accepted, Answer, Created, Deleting, Form, IfMatch, Items, Named, Once, Page, Sent,
-        Shown, Stamp, edit_noting, is_label, judge_edit, judge_new, require_future, tag_of,
-        whole_of_edit, whole_of_new,
-    },
 };
 
 /// Whose VMs a request is about.
@@ -225,7 +223,7 @@ pub(crate) async fn made_by(
 
 /// What a VM of `owner` is marked with. A key is good for one account, too.
 fn stamp_of(once: &Once, caller: &Caller, owner: &KiteUser, form: &Form) -> Option<Stamp> {
-    let stamp = once.stamp(caller, form)?;
+    let stamp = once.stamp(&caller.uid(), form)?;
     Some(match whose(caller, owner) {
         Whose::Own => stamp,
         Whose::Other(_) => stamp.of(owner),
@@ -334,7 +332,7 @@ async fn create_new(
     let mut model = model(&namespace);
     model.spec.offer.clone_from(&offer);
     if form.is_faulty() || !obstacles.is_empty() {
-        judge_new::<NewVm, _>(state, form, &model).await;
+        judge_new::<NewVm, _>(state.store(), form, &model).await;
         refuse(form, obstacles)?;
     }
     let new = form.finish_with(new)?;
@@ -373,7 +371,7 @@ async fn create_new(
         Err(error) if is_count_exceeded(&error) => count_is_behind(),
         Err(error) => form.blame(error),
     };
-    Err(whole_of_new::<NewVm, _>(state, form, problem, &model).await)
+    Err(whole_of_new::<NewVm, _>(state.store(), form, problem, &model).await)
 }
 
 /// `PATCH /api/v1/vms/{name}`
@@ -427,7 +425,7 @@ async fn patch(
         jiff::Timestamp::now(),
     ));
     if form.is_faulty() || !obstacles.is_empty() {
-        judge_edit::<Edit, _>(&state, &mut form, vm.as_ref()).await;
+        judge_edit::<Edit, _>(state.store(), &mut form, vm.as_ref()).await;
         refuse(&mut form, obstacles)?;
     }
     let mut spec = edit.spec;
@@ -439,7 +437,7 @@ async fn patch(
     match edited {
         Ok(edited) => Ok(answer(&state, &edited)),
         Err(problem) => {
-            Err(whole_of_edit::<Edit, _>(&state, &mut form, problem, vm.as_ref()).await)
+            Err(whole_of_edit::<Edit, _>(state.store(), &mut form, problem, vm.as_ref()).await)
         }
     }
 }
@@ -454,7 +452,7 @@ async fn delete(
 ) -> Result<Accepted<Deleting>, Problem> {
     let Found { vm, owner, whose } = find(&state, &caller, &name, owner.as_deref()).await?;
     caller.require(Action::DeleteVm, whose)?;
-    web::delete(&state, vm.as_ref(), &condition).await?;
+    kite_rest::delete(state.store(), vm.as_ref(), &condition).await?;
     state.caches().vms.caught_up_with_deletion(&vm).await;
     // Now that no sweep keeps it again.
     forget_end(&state, &owner, &vm).await;
@@ -479,7 +477,7 @@ pub(crate) async fn find(
     let whose = whose(caller, &owner);
     caller.require(Action::SeeVm, whose)?;
     let key = ObjectKey::namespaced(names::user_namespace(&owner.name_any()), name);
-    let vm = present(state, &state.caches().vms, &key).await?;
+    let vm = present(state.cluster(), &state.caches().vms, &key).await?;
     let vm = vm.ok_or_else(|| Problem::not_found("VM", name))?;
     Ok(Found { vm, owner, whose })
 }
@@ -497,7 +495,7 @@ async fn find_owner(
         Some(owner) => {
             caller.require(Action::SeeVm, Whose::Other(AccessLevel::ReadOnly))?;
             let key = ObjectKey::cluster(owner);
-            let found = present(state, &state.caches().users, &key).await?;
+            let found = present(state.cluster(), &state.caches().users, &key).await?;
             let found = found.ok_or_else(|| Problem::not_found("user", owner))?;
             note(|notes| notes.of(Some(owner)));
             Ok(found)
@@ -530,7 +528,7 @@ async fn write(
         _ => Map::new(),
     };
     let vms = &state.caches().vms;
-    edit_noting(state, vms, vm, condition, spec, &notes, form).await
+    edit_noting(state.store(), vms, vm, condition, spec, &notes, form).await
 }
 
 /// The login name that was asked for, if it is free, or one that is.

@@ -9,9 +9,9 @@ use kite_core::{
     },
     labels,
 };
+use kite_rest::{Problem, ProblemKind};
 
 use super::input::Edit;
-use crate::problem::{Problem, ProblemKind};
 
 /// Why starting or restarting the VM would have no effect, with the remedy; none if
 /// it would.

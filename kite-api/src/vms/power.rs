@@ -2,16 +2,12 @@
 
 use axum::extract::{Path, Query, State};
 use kite_core::crd::{KiteUser, KiteVirtualMachine, PowerState};
+use kite_rest::{Answer, Form, IfMatch, Named, Problem, ProblemKind};
 use serde_json::{Value, json};
 
 use super::{Found, Owner, VmView, answer, find, obstacles, write};
-use crate::{
-    auth::Caller,
-    policy::Action,
-    problem::{Problem, ProblemKind},
-    state::ApiState,
-    web::{Answer, Form, IfMatch, Named},
-};
+
+use crate::{auth::Caller, policy::Action, state::ApiState};
 
 /// `POST /api/v1/vms/{name}/start`
 pub(super) async fn start(

@@ -4,16 +4,14 @@ use aide::axum::{
     ApiRouter,
     routing::{get_with, post_with},
 };
+use kite_rest::ProblemKind::{Conflict, NotFound, QuotaExceeded, Taken};
 
 use super::{
     create, delete, get, list, patch,
     power::{restart, start, stop},
 };
-use crate::{
-    openapi::about,
-    problem::ProblemKind::{Conflict, NotFound, QuotaExceeded, Taken},
-    state::ApiState,
-};
+
+use crate::{openapi::about, state::ApiState};
 
 const TAG: &str = "vms";
 

@@ -10,11 +10,10 @@ use kite_core::{
     quantity::Bytes,
     span::Span,
 };
+use kite_rest::{cache::Cache, tag_of};
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use crate::{caches::Cache, web::tag_of};
 
 /// Desired and observed state, under the names of the custom resource.
 #[derive(Serialize, JsonSchema)]

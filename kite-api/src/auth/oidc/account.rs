@@ -9,10 +9,12 @@ use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     crd::{Identity, KiteReservation, KiteUser, KiteUserSpec, SignInProvider},
 };
+use kite_rest::{Problem, ProblemKind};
 use kube::{ResourceExt as _, api::ListParams};
 use serde_json::{Map, json};
 
 use super::{Failure, flow::Linking, person::Person};
+
 use crate::{
     auth::{
         Client,
@@ -23,7 +25,6 @@ use crate::{
         sign_in::too_many,
     },
     notices::{note_edit, note_new},
-    problem::{Problem, ProblemKind},
     state::ApiState,
 };
 

@@ -9,6 +9,7 @@ use http_body_util::Full;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kite_core::{cluster::ClusterExt as _, crd::SignInProvider, names};
+use kite_rest::Problem;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use url::form_urlencoded::{Serializer, byte_serialize};
@@ -20,7 +21,8 @@ use super::{
     id_token::{Expected, Rejected, verify},
     person::{Person, lacks},
 };
-use crate::{problem::Problem, state::ApiState};
+
+use crate::state::ApiState;
 
 /// What the provider gives for a code.
 #[derive(Deserialize)]

@@ -4,10 +4,9 @@
 
 use std::time::Duration;
 
-use crate::{
-    auth::sign_in::too_many,
-    problem::{Problem, ProblemKind},
-};
+use kite_rest::{Problem, ProblemKind};
+
+use crate::auth::sign_in::too_many;
 
 /// Why somebody is not signed in.
 #[derive(Clone, Debug)]

@@ -8,6 +8,10 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::HeaderValue;
 use jiff::Timestamp;
 use kite_core::crd::SignInProvider;
+use kite_rest::{
+    Problem,
+    cookie::{self, Role},
+};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
@@ -16,13 +20,9 @@ use super::{
     Failure,
     place::{Visit, own_origin},
 };
+
 use crate::{
-    auth::{
-        cookie::{self, Role},
-        seal::Seal,
-        token::random_token,
-    },
-    problem::Problem,
+    auth::{seal::Seal, token::random_token},
     state::ApiState,
 };
 

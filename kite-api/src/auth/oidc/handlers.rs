@@ -6,6 +6,7 @@ use kite_core::{
     cluster::{ClusterExt as _, ObjectKey},
     crd::{KiteSession, SignInProvider},
 };
+use kite_rest::{Found, Named, Problem, audit::note};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use url::form_urlencoded::Serializer;
@@ -17,12 +18,10 @@ use super::{
     flow::{self, Flow, Linking, begin},
     place::{Visit, is_local_path},
 };
+
 use crate::{
-    audit::note,
     auth::{Client, caller::find_user, is_open, session::require_epoch, sign_in::open_in_browser},
-    problem::Problem,
     state::ApiState,
-    web::{Found, Named},
 };
 
 /// Where people are told what went wrong.

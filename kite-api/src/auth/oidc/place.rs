@@ -3,16 +3,17 @@
 use aide::OperationInput;
 use axum::extract::FromRequestParts;
 use http::{HeaderMap, header, request::Parts, uri::Authority};
+use kite_rest::{
+    Bounds,
+    cookie::{self, Role},
+};
 use std::{convert::Infallible, net::IpAddr};
 
 use super::failure::Failure;
+
 use crate::{
-    auth::{
-        cookie::{self, Role},
-        token::{ACCESS, Halves},
-    },
+    auth::token::{ACCESS, Halves},
     state::ApiState,
-    web::Bounds,
 };
 
 /// How long a path may be that people are sent back to.

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use kite_core::{cluster::ObjectKey, crd::KiteUser, names};
+use kite_rest::cache::Change;
 use kube::ResourceExt as _;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::Feed;
-use crate::{caches::Change, vms::VmView};
+
+use crate::vms::VmView;
 
 impl Feed {
     /// Names of the accounts that are suspended.
