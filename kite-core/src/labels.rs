@@ -105,3 +105,7 @@ pub fn for_image(name: &str) -> BTreeMap<String, String> {
     labels.insert(IMAGE_NAME.to_owned(), name.to_owned());
     labels
 }
+
+/// Begins the names of annotations in which the HTTP API notes of accounts and VMs what
+/// their owners were told of. One of which nothing is noted begins without news.
+pub const TOLD: &str = "hy3ons.github.io/told-";

@@ -1,15 +1,23 @@
 //! Where two objects differ.
 
-use kube::api::DynamicObject;
+use kite_core::labels::TOLD;
+use kube::{ResourceExt as _, api::DynamicObject};
 use serde_json::{Value, json};
 
-/// Paths at which both differ, as people read them; none if they are the same but for
-/// their status.
-pub(super) fn differences(a: &DynamicObject, b: &DynamicObject) -> Vec<String> {
+/// Paths at which an object that was kept and the one that is there differ, as people read
+/// them; none if they are the same but for their status, and for what the API has noted
+/// since.
+pub(super) fn differences(kept: &DynamicObject, there: &DynamicObject) -> Vec<String> {
+    let is_noted_since =
+        |name: &String| name.starts_with(TOLD) && !kept.annotations().contains_key(name);
     let content = |object: &DynamicObject| {
+        let mut annotations = object.metadata.annotations.clone();
+        if let Some(annotations) = &mut annotations {
+            annotations.retain(|name, _| !is_noted_since(name));
+        }
         let mut content = json!({
             "labels": object.metadata.labels,
-            "annotations": object.metadata.annotations,
+            "annotations": annotations.filter(|it| !it.is_empty()),
         });
         for (field, value) in object.data.as_object().into_iter().flatten() {
             if field != "status" {
@@ -19,7 +27,7 @@ pub(super) fn differences(a: &DynamicObject, b: &DynamicObject) -> Vec<String> {
         content
     };
     let mut paths = Vec::new();
-    compare(&content(a), &content(b), "", &mut paths);
+    compare(&content(kept), &content(there), "", &mut paths);
     paths
 }
 
@@ -56,5 +64,22 @@ mod tests {
         let other = object(json!({"a": 1, "b": {"d": 2}}), json!({}));
         assert_eq!(differences(&one, &one), Vec::<String>::new());
         assert_eq!(differences(&one, &other), ["spec.b.c", "spec.b.d"]);
+    }
+
+    #[test]
+    fn what_the_api_has_noted_since_is_no_difference() {
+        let object = |annotations: Value| -> DynamicObject {
+            let object = json!({"metadata": {"name": "a", "annotations": annotations}});
+            serde_json::from_value(object).unwrap()
+        };
+        let told = format!("{TOLD}keys");
+        let (bare, noted) = (object(json!(null)), object(json!({ &told: "" })));
+        assert_eq!(differences(&bare, &noted), Vec::<String>::new());
+        // What was kept comes back.
+        assert_eq!(differences(&noted, &bare), ["annotations"]);
+        let news = object(json!({ &told: "abc" }));
+        assert_eq!(differences(&noted, &news), [format!("annotations.{told}")]);
+        let others = object(json!({ &told: "", "example.org/a": "b" }));
+        assert_eq!(differences(&bare, &others), ["annotations"]);
     }
 }

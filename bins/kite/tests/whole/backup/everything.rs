@@ -182,7 +182,6 @@ fn forget_what_was_noted_since(
     before: &BTreeMap<String, Value>,
     after: &mut BTreeMap<String, Value>,
 ) {
-    const TOLD: &str = "hy3ons.github.io/told-";
     for (name, object) in after {
         let had = before.get(name).map(|it| &it["metadata"]["annotations"]);
         let metadata = object["metadata"].as_object_mut().unwrap();
@@ -190,7 +189,8 @@ fn forget_what_was_noted_since(
             continue;
         };
         annotations.retain(|it, _| {
-            !it.starts_with(TOLD) || had.is_some_and(|had| !had[it.as_str()].is_null())
+            !it.starts_with(kite_core::labels::TOLD)
+                || had.is_some_and(|had| !had[it.as_str()].is_null())
         });
         if annotations.is_empty() {
             metadata.remove("annotations");
