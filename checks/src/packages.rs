@@ -11,7 +11,7 @@ use anyhow::{Context as _, ensure};
 
 /// The library crates, in an order in which they can be published: each after what
 /// it depends on, its tests included.
-pub const LIBRARIES: [&str; 12] = [
+pub const LIBRARIES: [&str; 13] = [
     "kite-fake",
     "kite-conformance",
     "kite-cluster",
@@ -23,6 +23,7 @@ pub const LIBRARIES: [&str; 12] = [
     "kite-reconcile",
     "kite-gateway",
     "kite-rest",
+    "kite-identity",
     "kite-api",
 ];
 
@@ -32,6 +33,7 @@ pub fn folder(library: &str) -> &Path {
         "kite-cluster" => "kite-core/cluster",
         "kite-runtime" => "kite-reconcile/runtime",
         "kite-rest" => "kite-api/rest",
+        "kite-identity" => "kite-api/identity",
         "kite-conformance" => "kite-fake/conformance",
         "kite-fake-kubevirt" => "kite-fake/kubevirt",
         alone => alone,

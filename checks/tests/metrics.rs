@@ -15,11 +15,12 @@ fn arguments<'a>(text: &'a str, call: &'a str) -> impl Iterator<Item = (&'a str,
 }
 
 /// The names of the metrics that a source registers, without what the kind of metric
-/// puts behind them. Those of the runtime begin as its user says, who is Kite.
-fn registered(text: &str, is_runtime: bool, names: &mut BTreeSet<String>) {
+/// puts behind them. Those of the runtime and of accounts begin as their user says, who is
+/// Kite.
+fn registered(text: &str, of_user: Option<&str>, names: &mut BTreeSet<String>) {
     let prefix = arguments(text, "sub_registry_with_prefix(").next();
     let prefix = prefix.map(|(prefix, _)| prefix);
-    let prefix = prefix.or(is_runtime.then_some("kite"));
+    let prefix = prefix.or(of_user);
     let name = |name: &str| match prefix {
         Some(prefix) => format!("{prefix}_{name}"),
         None => name.to_owned(),
@@ -42,7 +43,7 @@ fn registered(text: &str, is_runtime: bool, names: &mut BTreeSet<String>) {
         let whole = whole.filter(is_name);
         names.extend(
             whole
-                .filter(|it| is_runtime || it.starts_with("kite_"))
+                .filter(|it| of_user.is_some() || it.starts_with("kite_"))
                 .map(name),
         );
     }
@@ -58,14 +59,18 @@ fn the_tables_have_every_metric_and_no_other() {
     let programs =
         ["kite-api", "kite-controller", "kite-gateway"].map(|it| Path::new("bins").join(it));
     for package in libraries.chain(programs) {
-        let is_runtime = package == packages::folder("kite-runtime");
+        let of_user = [("kite-runtime", "kite"), ("kite-identity", "kite_api")];
+        let of_user = of_user
+            .into_iter()
+            .find(|(it, _)| package == packages::folder(it));
+        let of_user = of_user.map(|(_, prefix)| prefix);
         let src = root.join(package).join("src");
         for file in packages::files(&src).unwrap() {
             if file.extension().is_some_and(|suffix| suffix == "rs") {
                 let text = fs::read_to_string(src.join(file)).unwrap();
                 registered(
                     text.split("#[cfg(test)]").next().unwrap(),
-                    is_runtime,
+                    of_user,
                     &mut names,
                 );
             }

@@ -139,8 +139,8 @@ fn told<'a>(code: &'a str, before: &str) -> Vec<&'a str> {
 fn each_end_of_a_session_has_words() {
     let doors = [
         "kite-api/src/console/end.rs",
-        "kite-api/src/console/socket.rs",
-        "kite-api/src/console/watch.rs",
+        "kite-api/src/consoles/socket.rs",
+        "kite-api/src/consoles/watch.rs",
         "kite-api/src/connections/sweep.rs",
         "kite-gateway/src/kubernetes/connections/writer.rs",
         "kite-gateway/src/sessions.rs",
@@ -226,7 +226,12 @@ fn blanked(text: &str) -> String {
 /// All code that says something to who is refused, with one line for each text.
 fn code_that_refuses() -> String {
     let mut code = String::new();
-    for package in ["kite-api/src", "kite-api/rest/src", "kite-core/src"] {
+    for package in [
+        "kite-api/src",
+        "kite-api/rest/src",
+        "kite-api/identity/src",
+        "kite-core/src",
+    ] {
         let dir = root().join(package);
         for file in packages::files(&dir).unwrap() {
             if file.extension().is_some_and(|it| it == "rs") {
@@ -234,6 +239,10 @@ fn code_that_refuses() -> String {
             }
         }
     }
+    // What fields that are one of several words expect is made of their schemas: it stands
+    // in the table of what was answered.
+    let answers = fs::read_to_string(root().join("docs/bad-input.md")).unwrap();
+    code.push_str(&answers.replace('`', "\""));
     let lines = code.split("\\\n").map(str::trim_start);
     blanked(&lines.collect::<String>())
 }

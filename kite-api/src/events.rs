@@ -5,7 +5,6 @@
 //! client needs no memory of where it was: it connects again and is right.
 
 mod feed;
-mod places;
 
 use std::{convert::Infallible, time::Duration};
 
@@ -25,22 +24,20 @@ use axum::{
 use futures::{Stream, StreamExt as _, stream::BoxStream};
 use indexmap::IndexMap;
 use kite_core::crd::AccessLevel;
-use kite_rest::{Problem, ProblemKind, audit::note, openapi::schema_object};
+use kite_identity::{AccountAction, Caller, UserView};
+use kite_rest::{Problem, ProblemKind, audit::note, openapi::about, openapi::schema_object};
 use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::places::Places;
-use self::{feed::Feed, places::Place};
+use self::feed::Feed;
 
 use crate::{
-    auth::Caller,
+    event_places::Place,
     images::ImageView,
     offers::OfferView,
-    openapi::about,
     policy::{Action, Whose},
     state::ApiState,
-    users::UserView,
-    vms::VmView,
+    vm_view::VmView,
 };
 
 /// A comment is sent when there was nothing else for so long, so that nobody in
@@ -136,12 +133,8 @@ async fn events(
     caller: Caller,
     Query(scope): Query<Scope>,
 ) -> Result<News, Problem> {
-    for action in [
-        Action::UseAccount,
-        Action::SeeVm,
-        Action::SeeImages,
-        Action::SeeOffers,
-    ] {
+    caller.require(AccountAction::UseAccount, Whose::Own)?;
+    for action in [Action::SeeVm, Action::SeeImages, Action::SeeOffers] {
         caller.require(action, Whose::Own)?;
     }
     if scope.all {

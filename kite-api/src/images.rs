@@ -5,16 +5,17 @@ use std::borrow::Cow;
 use aide::axum::{ApiRouter, routing::get_with};
 use axum::extract::State;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kite_core::crd::{AccessLevel, ImagePhase, KiteImage, OsFamily};
-use kite_core::quantity::Bytes;
-use kite_rest::{Answer, Items, Page, Problem};
+use kite_core::{
+    crd::{AccessLevel, ImagePhase, KiteImage, OsFamily},
+    quantity::Bytes,
+};
+use kite_identity::Caller;
+use kite_rest::{Answer, Items, Page, Problem, openapi::about};
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
-    auth::Caller,
-    openapi::about,
     policy::{Action, Whose},
     state::ApiState,
 };

@@ -5,7 +5,9 @@ use std::any::Any;
 
 use axum::{
     body::Body,
-    extract::{MatchedPath, RawPathParams, Request, State, rejection::RawPathParamsRejection},
+    extract::{
+        MatchedPath, OriginalUri, RawPathParams, Request, State, rejection::RawPathParamsRejection,
+    },
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
@@ -219,6 +221,14 @@ pub(crate) async fn reshape(request: Request, next: Next) -> Response {
         &*text
     };
     Problem::new(kind, detail).into_response()
+}
+
+/// The answer at a path at which there is nothing.
+pub(crate) async fn not_found(OriginalUri(uri): OriginalUri) -> Problem {
+    Problem::new(
+        ProblemKind::NotFound,
+        format!("there is nothing at {}", uri.path()),
+    )
 }
 
 #[cfg(test)]

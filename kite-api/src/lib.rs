@@ -27,20 +27,20 @@
 //!
 //! | Module | What |
 //! |---|---|
-//! | [`policy`] | who may do what to whose: one pure table |
-//! | [`scope`] | what API tokens may do of it |
+//! | [`policy`] | who may do what to whose, and with which API token: pure tables |
 //! | [`proof`] | what asks for a fresh proof of who one is |
 //! | [`problem`] | errors as RFC 9457 problem details |
 //! | [`metrics`] | what is counted |
 //! | [`caches`] | watched copies of Kite's objects |
 //! | [`audit`] | what is written down of each request |
-//! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
-//! | `account`, `identities`, `tokens`, `totp`, `vms`, `users`, `invites`, `images`, `offers`, `platform`, `capacity`, `settings`, `certificate` | the handlers |
-//! | [`console`] | serial lines, screens and terminals over `WebSockets` |
-//! | `connections` | who is connected to VMs: list, end, replay |
+//! | [`kite_identity`] | accounts, sessions, passwords, tokens, factors, providers: a crate |
+//! | `password`, `vms`, `images`, `offers`, `platform`, `capacity`, `settings`, `certificate` | the handlers |
+//! | [`console`], `consoles` | serial lines, screens and terminals over `WebSockets` |
+//! | `connections`, `recordings` | who is connected to VMs: list, end, replay |
+//! | `notices`, `access_dates`, `vm_access` | what owners of VMs are told of |
 //! | `events` | news as server-sent events |
 //! | `openapi`, `reference` | the OpenAPI document and a page to read it |
-//! | `layers` | what surrounds every request |
+//! | `builder`, `state`, `router`, `layers` | how all of it is set up, what handlers share, and what surrounds every request |
 //! | [`kite_rest`] | bodies, problems, conditions, lists, copies, the audit log: a crate |
 //! | `page` | the web page in `kite-api/ui` |
 //!
@@ -52,44 +52,43 @@
 //! leaves it out (`off`).
 
 mod access_dates;
-mod account;
-mod allowance;
-mod auth;
+mod builder;
 pub mod caches;
 mod capacity;
 mod certificate;
 mod connections;
 pub mod console;
+mod consoles;
+mod event_places;
 mod events;
-mod identities;
 mod images;
-mod invites;
-mod key_dates;
 mod layers;
 pub mod metrics;
+mod nodes;
 mod notices;
 mod offers;
 mod openapi;
 mod page;
+mod password;
 mod platform;
 pub mod policy;
 pub mod proof;
+mod recordings;
 mod reference;
 mod router;
-pub mod scope;
 mod settings;
 mod state;
-mod tokens;
-mod totp;
-mod users;
+mod vm_access;
+mod vm_view;
 mod vms;
 mod vocabulary;
 
+pub use kite_identity::{Caller, Principal, SEALED_TOKENS, Seal};
 pub use kite_rest::{BODY_LIMIT, STRANGERS_BODY_LIMIT, audit, budget::is_signed_in, problem};
 
 pub use self::{
-    auth::{Caller, Principal, SEALED_TOKENS, Seal},
-    connections::{Recorded, Recordings},
+    builder::{ApiStateBuilder, BuildError},
+    recordings::{Recorded, Recordings},
     router::{api_router, openapi_document, router},
-    state::{ApiState, ApiStateBuilder, BuildError},
+    state::ApiState,
 };

@@ -1,8 +1,9 @@
 //! What the API counts.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::time::Duration;
 
 use http::{Method, StatusCode};
+use kite_identity::Counts;
 use kite_rest::ProblemKind;
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -17,14 +18,16 @@ use prometheus_client::{
 
 use crate::{caches, console::ConsoleKind};
 
+/// How the names begin of what is counted elsewhere for the API.
+const PREFIX: &str = "kite_api";
+
 /// Requests and refusals. Labels have few values: a request is counted under the
 /// route that it matched, not under its path.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     duration: Family<RouteLabel, Histogram, fn() -> Histogram>,
-    sign_ins: Family<SignInLabel, Counter>,
-    hashing: Hashing,
+    accounts: Counts,
     consoles: Family<ConsoleLabel, Gauge>,
     consoles_opened: Family<ConsoleLabel, Counter>,
     consoles_refused: Family<RefusalLabel, Counter>,
@@ -35,37 +38,6 @@ pub struct Metrics {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KindLabel {
     kind: &'static str,
-}
-
-/// How passwords are being hashed.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Hashing {
-    running: Gauge,
-    most: Gauge,
-    refused: Counter,
-}
-
-impl Hashing {
-    /// Notes that a hash begins, until what this gives is dropped.
-    #[must_use = "it has ended when this is dropped"]
-    pub(crate) fn begin(&self) -> Begun {
-        let running = self.running.inc() + 1;
-        self.most.inner().fetch_max(running, Ordering::Relaxed);
-        Begun(self.running.clone())
-    }
-
-    pub(crate) fn refused(&self) {
-        self.refused.inc();
-    }
-}
-
-/// A hash that runs.
-pub(crate) struct Begun(Gauge);
-
-impl Drop for Begun {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -96,28 +68,6 @@ struct RouteLabel {
     route: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct SignInLabel {
-    outcome: &'static str,
-}
-
-/// Of an outcome that appears with its first sign-in, no increase is seen: all are
-/// there from the start, as 0.
-fn sign_ins_from_the_start() -> Family<SignInLabel, Counter> {
-    let sign_ins = Family::default();
-    for outcome in [
-        "success",
-        "wrong_credentials",
-        "second_factor_required",
-        "throttled",
-        "suspended",
-        "error",
-    ] {
-        drop(sign_ins.get_or_create(&SignInLabel { outcome }));
-    }
-    sign_ins
-}
-
 /// None of each kind, which is not the same as nothing to tell.
 fn no_consoles() -> Family<ConsoleLabel, Gauge> {
     let consoles = Family::default();
@@ -137,13 +87,19 @@ fn none_stale() -> Family<KindLabel, Counter> {
 
 impl Default for Metrics {
     fn default() -> Self {
+        Self::new(Counts::default())
+    }
+}
+
+impl Metrics {
+    /// Nothing yet, beside what is counted of `accounts`.
+    pub(crate) fn new(accounts: Counts) -> Self {
         Self {
+            accounts,
             requests: Family::default(),
             duration: Family::new_with_constructor(|| {
                 Histogram::new(exponential_buckets(0.001, 2.0, 14))
             }),
-            sign_ins: sign_ins_from_the_start(),
-            hashing: Hashing::default(),
             consoles: no_consoles(),
             consoles_opened: Family::default(),
             consoles_refused: Family::default(),
@@ -166,26 +122,8 @@ impl Metrics {
             "Time from a request's head to its answer's",
             self.duration.clone(),
         );
-        registry.register(
-            "kite_api_sign_ins",
-            "Attempts to sign in, by outcome",
-            self.sign_ins.clone(),
-        );
-        registry.register(
-            "kite_api_passwords_hashing",
-            "Passwords that are being hashed or verified",
-            self.hashing.running.clone(),
-        );
-        registry.register(
-            "kite_api_passwords_hashing_most",
-            "Most passwords that were hashed or verified at once since the start",
-            self.hashing.most.clone(),
-        );
-        registry.register(
-            "kite_api_passwords_refused",
-            "Requests that were refused because too many waited for a password's hash",
-            self.hashing.refused.clone(),
-        );
+        self.accounts
+            .register(registry.sub_registry_with_prefix(PREFIX));
         registry.register(
             "kite_api_consoles",
             "Consoles that are open, by kind",
@@ -211,10 +149,6 @@ impl Metrics {
             "Answers that lacked what their client had written, by the kind of object",
             self.stale_answers.clone(),
         );
-    }
-
-    pub(crate) fn hashing(&self) -> &Hashing {
-        &self.hashing
     }
 
     pub(crate) fn answered(
@@ -262,18 +196,6 @@ impl Metrics {
         let problem = problem.type_uri();
         let label = RefusalLabel { problem };
         self.consoles_refused.get_or_create(&label).inc();
-    }
-
-    pub(crate) fn signed_in(&self, outcome: Result<(), ProblemKind>) {
-        let outcome = match outcome {
-            Ok(()) => "success",
-            Err(ProblemKind::WrongCredentials) => "wrong_credentials",
-            Err(ProblemKind::SecondFactorRequired) => "second_factor_required",
-            Err(ProblemKind::TooManyRequests) => "throttled",
-            Err(ProblemKind::Suspended) => "suspended",
-            Err(_) => "error",
-        };
-        self.sign_ins.get_or_create(&SignInLabel { outcome }).inc();
     }
 }
 

@@ -2,7 +2,6 @@
 //!
 //! | Module | What |
 //! |---|---|
-//! | [`store`] | how notices are kept, in annotations of what they are about |
 //! | [`told`] | what was told of last: what differs from it is news |
 //! | [`expiry`] | what is told of the end of a VM |
 //! | [`write`] | what is written by itself |
@@ -11,7 +10,6 @@
 //! somebody has named it by its id: so none is lost to a crash, or with what it is about.
 
 mod expiry;
-mod store;
 mod told;
 mod write;
 
@@ -28,29 +26,30 @@ use kite_core::{
     crd::{KiteUser, KiteVirtualMachine},
     names,
 };
-use kite_rest::{Answer, Done, Form, Input, Problem, ProblemKind, Sent};
+use kite_identity::{
+    AccountAction, Caller,
+    notices::{
+        store::{Annotations, Record, Seen, applied, more, stored},
+        told::found,
+    },
+};
+use kite_rest::{Answer, Done, Form, Input, Problem, ProblemKind, Sent, openapi::about};
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 pub(crate) use self::{
     expiry::note_vm_edit,
-    told::{note_edit, note_new, note_new_vm},
-    write::{find_out, forget_end, tell_ahead},
+    told::note_new_vm,
+    write::{find_out, forget_end},
 };
 use self::{
     expiry::{is_seen, is_told, of_vm},
-    store::{Annotations, Record, Seen, applied, id_of, more, stored},
-    told::{found, found_of_vm},
+    told::found_of_vm,
 };
 
-use crate::{
-    auth::Caller,
-    openapi::about,
-    policy::{Action, Whose},
-    state::ApiState,
-};
+use crate::{policy::Whose, state::ApiState};
 
 const TAG: &str = "me";
 
@@ -129,7 +128,7 @@ pub(crate) struct NoticeView {
 }
 
 impl NoticeView {
-    fn of((id, record): (String, Record)) -> Self {
+    fn of((id, record): (String, Record<NoticeKind>)) -> Self {
         Self {
             id,
             kind: record.kind,
@@ -154,7 +153,7 @@ pub(crate) struct Notices {
 
 /// `GET /api/v1/me/notices`
 async fn list(State(state): State<ApiState>, caller: Caller) -> Result<Answer<Notices>, Problem> {
-    caller.require(Action::UseAccount, Whose::Own)?;
+    caller.require(AccountAction::UseAccount, Whose::Own)?;
     Ok(Answer::new(unseen(&state, caller.user(), Timestamp::now())))
 }
 
@@ -203,7 +202,7 @@ async fn see(
     Sent { input, mut form }: Sent<NoticesSeen>,
 ) -> Result<Done, Problem> {
     // They may be the only trace of a session that was taken.
-    caller.require(Action::PutAwayNotices, Whose::Own)?;
+    caller.require(AccountAction::PutAwayNotices, Whose::Own)?;
     let NoticesSeen { ids, more, until } = form.finish_with(input)?;
     let seen = Seen {
         ids: ids.into_iter().collect(),
@@ -257,17 +256,18 @@ fn unseen(state: &ApiState, user: &KiteUser, now: Timestamp) -> Notices {
     }
 }
 
-/// Adds to `notes`, which are about to be written to `user`, that somebody has signed in
-/// from a new place, which is called `place`: with which client, and in which network.
-pub(crate) fn put_sign_in(
-    user: &KiteUser,
-    notes: &mut Map<String, Value>,
-    place: &str,
-    (client, network): (&str, Option<String>),
-    now: Timestamp,
-) {
-    let mut record = Record::new(NoticeKind::SignIn, client, now);
-    record.network = network;
-    let id = id_of(NoticeKind::SignIn, place);
-    store::put(user.annotations(), notes, &id, &record);
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use kite_identity::notices::AccountNotice;
+
+    use super::*;
+
+    #[test]
+    fn notices_of_accounts_are_among_all_by_the_same_names() {
+        for kind in AccountNotice::ALL {
+            let all: NoticeKind = serde_json::from_value(json!(kind)).unwrap();
+            assert_eq!(format!("{all:?}"), format!("{kind:?}"));
+        }
+    }
 }

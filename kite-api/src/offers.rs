@@ -17,22 +17,22 @@ use kite_core::{
     quantity::Bytes,
     span::Span,
 };
+use kite_identity::{Caller, Principal};
 use kite_rest::{
     Accepted, Answer, Bounds, Created, Deleting, Form, Input, Items, LABEL, Named, Once, Page,
-    Problem, ProblemKind, Sent, Stamp, finish_new, is_label, present, require_future,
+    Problem, ProblemKind, Sent, Stamp, finish_new, is_label, openapi::about, present,
+    require_future,
 };
 use kube::{ResourceExt as _, api::PropagationPolicy};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
-
 use serde_json::{Value, json};
 
 use crate::{
-    auth::{Caller, Principal},
-    openapi::about,
     policy::{Action, Whose},
     state::ApiState,
-    vms::{self, Claim, VmView},
+    vm_view::VmView,
+    vms::{self, Claim},
 };
 
 /// The paths below `/offers` and `/admin/offers`.

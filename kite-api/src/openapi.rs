@@ -2,25 +2,22 @@
 //! what they take and answer.
 //!
 //! Types add what they stand for ([`kite_rest::Sent`] the body and what is
-//! wrong with bodies, [`crate::auth::Caller`] the ways to sign in and 401, …);
-//! what an operation refuses beside is said where it is routed ([`about`]).
+//! wrong with bodies, [`kite_identity::Caller`] the ways to sign in and 401, …);
+//! what an operation refuses beside is said where it is routed
+//! ([`kite_rest::openapi::about`]).
 
 pub(crate) mod examples;
 #[cfg(test)]
 mod tests;
 
 use aide::{
-    generate::GenContext,
-    openapi::{
-        Components, Info, License, OpenApi, Operation, ReferenceOr, SecurityScheme, Server, Tag,
-    },
-    transform::TransformOperation,
+    openapi::{Components, Info, License, OpenApi, PathItem, Server, Tag},
+    transform::TransformPathItem,
 };
-use indexmap::IndexMap;
+use kite_identity::openapi::security_schemes;
 use kite_rest::{
     ProblemKind,
-    cookie::Role,
-    openapi::{about_also, add_components, refuses},
+    openapi::{add_components, refuses},
 };
 
 use crate::proof;
@@ -39,42 +36,32 @@ const TAGS: [(&str, &str); 7] = [
 /// What the document says of operations that ask for a fresh proof: when they do.
 const PROOF: &str = "x-kite-proof";
 
-/// Names and explains an operation, and lists what it refuses beside what its
-/// types say.
-pub(crate) fn about(
-    tag: &'static str,
-    id: &'static str,
-    summary: &'static str,
-    refused: &'static [ProblemKind],
-) -> impl FnOnce(TransformOperation<'_>) -> TransformOperation<'_> {
-    about_also(tag, id, summary, refused, move |ctx, operation| {
+/// Says of operations that ask for a fresh proof when they do.
+pub(crate) fn prove(mut path: TransformPathItem<'_>) -> TransformPathItem<'_> {
+    let PathItem {
+        get,
+        put,
+        post,
+        delete,
+        patch,
+        ..
+    } = path.inner_mut();
+    for operation in [get, put, post, delete, patch].into_iter().flatten() {
+        let id = operation.operation_id.as_deref().unwrap_or_default();
         if let Some(when) = proof::of_operation(id).described() {
-            refuses(ctx, operation, &[ProblemKind::ProofRequired]);
+            aide::generate::in_context(|ctx| {
+                refuses(ctx, operation, &[ProblemKind::ProofRequired]);
+            });
             operation.extensions.insert(PROOF.to_owned(), when);
         }
-    })
+    }
+    path
 }
 
 /// The document before the operations are added.
 pub(crate) fn begin() -> OpenApi {
     let mut components = Components {
-        security_schemes: IndexMap::from_iter([
-            (BEARER.to_owned(), ReferenceOr::Item(bearer())),
-            (
-                COOKIE.to_owned(),
-                ReferenceOr::Item(cookie(
-                    Role::Access.name(false),
-                    "The cookie that signing in with `\"cookie\": true` sets without TLS.",
-                )),
-            ),
-            (
-                TLS_COOKIE.to_owned(),
-                ReferenceOr::Item(cookie(
-                    Role::Access.name(true),
-                    "The same where the server is behind TLS (`--secure-cookies`).",
-                )),
-            ),
-        ]),
+        security_schemes: security_schemes(),
         ..Components::default()
     };
     add_components(&mut components);
@@ -109,47 +96,4 @@ pub(crate) fn begin() -> OpenApi {
         components: Some(components),
         ..OpenApi::default()
     }
-}
-
-/// Name of the way to sign in with a header.
-const BEARER: &str = "bearer";
-/// Names of the ways to sign in with a cookie.
-const COOKIE: &str = "cookie";
-const TLS_COOKIE: &str = "tlsCookie";
-
-fn bearer() -> SecurityScheme {
-    SecurityScheme::Http {
-        scheme: "bearer".to_owned(),
-        bearer_format: None,
-        description: Some("The token that signing in gives.".to_owned()),
-        extensions: IndexMap::default(),
-    }
-}
-
-fn cookie(name: &str, description: &str) -> SecurityScheme {
-    SecurityScheme::ApiKey {
-        location: aide::openapi::ApiKeyLocation::Cookie,
-        name: name.to_owned(),
-        description: Some(description.to_owned()),
-        extensions: IndexMap::default(),
-    }
-}
-
-/// Notes that an operation is for those who are signed in.
-pub(crate) fn signed_in(ctx: &mut GenContext, operation: &mut Operation) {
-    operation.security = [BEARER, COOKIE, TLS_COOKIE]
-        .map(|name| IndexMap::from_iter([(name.to_owned(), Vec::new())]))
-        .into();
-    refuses(
-        ctx,
-        operation,
-        &[
-            ProblemKind::Unauthenticated,
-            ProblemKind::Forbidden,
-            ProblemKind::SecondFactorMissing,
-            ProblemKind::CrossOrigin,
-            // Answers that are not read hold memory, and one account may hold so much.
-            ProblemKind::TooManyRequests,
-        ],
-    );
 }

@@ -13,7 +13,7 @@ use axum::{
 use http::{HeaderMap, Method, Uri, header};
 
 use self::file::{Caching, File, Served};
-use crate::{router::not_found, state::ApiState};
+use crate::{layers::not_found, state::ApiState};
 
 /// The files of the UI; none where it was not built.
 static FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/ui.rs"));

@@ -4,11 +4,11 @@
 use aide::axum::{ApiRouter, routing::get_with};
 use axum::extract::State;
 use kite_core::crd::{GatewayHostKey, SignUp};
-use kite_rest::{Answer, Problem};
+use kite_rest::{Answer, Problem, openapi::about};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{auth::bootstrap, openapi::about, state::ApiState};
+use crate::state::ApiState;
 
 const TAG: &str = "platform";
 
@@ -96,7 +96,7 @@ struct Gateway {
 
 /// `GET /api/v1/config`
 async fn config(State(state): State<ApiState>) -> Result<Answer<Config>, Problem> {
-    let bootstrap_open = bootstrap::is_open(&state).await?;
+    let bootstrap_open = kite_identity::is_bootstrap_open(state.accounts()).await?;
     let platform = state.platform();
     let seen = state.platform_status();
     let terminals = state.consoles().terminals.as_ref();

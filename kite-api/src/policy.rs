@@ -1,28 +1,14 @@
-//! Who may do what to whose: one pure table, asked by every handler.
+//! Who may do what to whose: pure tables, asked by every handler. What is done to accounts is
+//! an [`AccountAction`].
 //!
-//! The table is also printed into `docs/api.md`; a test keeps the two equal.
+//! The tables are also printed into `docs/api.md`; a test keeps them equal.
 
-use kite_core::crd::AccessLevel;
+use kite_core::crd::{AccessLevel, TokenScope};
+pub use kite_identity::{Access, AccountAction, Act, Deed, Whose};
 
-/// Everything that the API can do for a signed-in user.
+/// Everything that the API can do for a signed-in user beside what is about accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// See one's account and its sessions, sign out.
-    UseAccount,
-    /// Change one's email address.
-    EditAccount,
-    /// Change the keys that open all of an account's VMs.
-    EditAccountKeys,
-    /// Give an account another password.
-    ChangePassword,
-    /// Make a second factor, or take an account's away.
-    ManageSecondFactor,
-    /// Link one's account with people at sign-in providers, or unlink an account.
-    ManageIdentities,
-    /// See, make and end one's API tokens.
-    ManageTokens,
-    /// Say that one has seen what one is told of one's account.
-    PutAwayNotices,
     /// See the catalogue of images.
     SeeImages,
     /// See the offers that one can claim.
@@ -51,41 +37,15 @@ pub enum Action {
     DeleteVm,
     /// See all offers and who has them, create and delete them.
     ManageOffers,
-    /// See accounts.
-    SeeUsers,
-    /// Create an account.
-    CreateUser,
-    /// Change an account's email address, quota or keys.
-    EditUser,
-    /// Change an account's access level.
-    SetAccessLevel,
-    /// Suspend an account or let it in again.
-    SuspendUser,
-    /// Delete an account with its VMs.
-    DeleteUser,
-    /// See, make and withdraw invites for accounts of this level.
-    ManageInvites,
     /// See and change the platform's settings.
     ManagePlatform,
     /// Change at which providers people sign in.
     ManageProviders,
-    /// End everybody's sessions, one's own too.
-    SignOutEveryone,
-    /// Put another key in place of the one that seals second factors.
-    RotateSealKey,
 }
 
 impl Action {
     /// Every action, in the order of the documentation.
-    pub const ALL: [Self; 33] = [
-        Self::UseAccount,
-        Self::EditAccount,
-        Self::EditAccountKeys,
-        Self::ChangePassword,
-        Self::ManageSecondFactor,
-        Self::ManageIdentities,
-        Self::ManageTokens,
-        Self::PutAwayNotices,
+    pub const ALL: [Self; 16] = [
         Self::SeeImages,
         Self::SeeOffers,
         Self::SeeVm,
@@ -100,30 +60,14 @@ impl Action {
         Self::ReplayVmSession,
         Self::DeleteVm,
         Self::ManageOffers,
-        Self::SeeUsers,
-        Self::CreateUser,
-        Self::EditUser,
-        Self::SetAccessLevel,
-        Self::SuspendUser,
-        Self::DeleteUser,
-        Self::ManageInvites,
         Self::ManagePlatform,
         Self::ManageProviders,
-        Self::SignOutEveryone,
-        Self::RotateSealKey,
     ];
+}
 
-    /// What it is, after "you may not".
-    pub fn describe(self) -> &'static str {
+impl Act for Action {
+    fn describe(self) -> &'static str {
         match self {
-            Self::UseAccount => "use an account",
-            Self::EditAccount => "edit an account",
-            Self::EditAccountKeys => "change the keys of an account",
-            Self::ChangePassword => "change the password of an account",
-            Self::ManageSecondFactor => "manage the second factor of an account",
-            Self::ManageIdentities => "link or unlink sign-in providers",
-            Self::ManageTokens => "manage API tokens",
-            Self::PutAwayNotices => "put notices away",
             Self::SeeImages => "see images",
             Self::SeeOffers => "see offers",
             Self::SeeVm => "see the VM",
@@ -138,112 +82,103 @@ impl Action {
             Self::ReplayVmSession => "see recordings of sessions",
             Self::DeleteVm => "delete the VM",
             Self::ManageOffers => "manage offers",
-            Self::SeeUsers => "see accounts",
-            Self::CreateUser => "create an account",
-            Self::EditUser => "edit the account",
-            Self::SetAccessLevel => "change the access level of the account",
-            Self::SuspendUser => "suspend the account",
-            Self::DeleteUser => "delete the account",
-            Self::ManageInvites => "see, make or withdraw invites",
             Self::ManagePlatform => "see or change the platform's settings",
             Self::ManageProviders => "change the sign-in providers",
-            Self::SignOutEveryone => "sign everyone out",
-            Self::RotateSealKey => "replace the key that seals second factors",
         }
     }
-}
 
-/// Whose thing it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Whose {
-    /// The caller's own.
-    Own,
-    /// Of another account, of this level.
-    Other(AccessLevel),
-}
-
-impl Whose {
-    /// Every value.
-    pub const ALL: [Self; 5] = [
-        Self::Own,
-        Self::Other(AccessLevel::ReadOnly),
-        Self::Other(AccessLevel::User),
-        Self::Other(AccessLevel::Manager),
-        Self::Other(AccessLevel::Admin),
-    ];
-}
-
-/// Whether an account of level `who` may do `action` to what is `whose`.
-///
-/// - Everybody looks after themselves; `ReadOnly` only looks.
-/// - A `Manager` sees all VMs and runs, edits and deletes those of accounts
-///   below `Admin`, but does not get into them: password, keys and consoles of
-///   a VM are its owner's and the administrators'.
-/// - What was recorded of a terminal is seen by administrators only: it may be
-///   somebody else's than the VM's owner's.
-/// - An `Admin` may do everything, except take the own account away from
-///   itself: so there is always one left.
-pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
-    use AccessLevel::{Admin, Manager, ReadOnly, User};
-    match (action, whose) {
-        (Action::UseAccount | Action::ManageTokens | Action::PutAwayNotices, whose) => {
-            whose == Whose::Own
+    /// - `ReadOnly` only looks.
+    /// - A `Manager` sees all VMs and runs, edits and deletes those of accounts
+    ///   below `Admin`, but does not get into them: password, keys and consoles of
+    ///   a VM are its owner's and the administrators'.
+    /// - What was recorded of a terminal is seen by administrators only: it may be
+    ///   somebody else's than the VM's owner's.
+    fn is_allowed(self, who: AccessLevel, whose: Whose) -> bool {
+        use AccessLevel::{Admin, Manager, ReadOnly, User};
+        match (self, whose) {
+            (Self::SeeImages | Self::SeeOffers, _)
+            | (Self::SeeVm | Self::SeeVmSessions, Whose::Own) => true,
+            (Self::SeeVm | Self::SeeVmSessions, Whose::Other(_)) => who >= Manager,
+            (
+                Self::CreateVm
+                | Self::GiveVmAccess
+                | Self::PowerVm
+                | Self::EditVm
+                | Self::EditVmAccess
+                | Self::OpenConsole
+                | Self::EndVmSession
+                | Self::DeleteVm,
+                Whose::Own,
+            ) => who >= User,
+            (
+                Self::PowerVm | Self::EditVm | Self::EndVmSession | Self::DeleteVm,
+                Whose::Other(owner),
+            ) => match owner {
+                ReadOnly | User | Manager => who >= Manager,
+                Admin => who >= Admin,
+            },
+            (
+                Self::ReplayVmSession
+                | Self::ManageOffers
+                | Self::ManagePlatform
+                | Self::ManageProviders,
+                _,
+            )
+            | (
+                Self::CreateVm | Self::GiveVmAccess | Self::EditVmAccess | Self::OpenConsole,
+                Whose::Other(_),
+            ) => who >= Admin,
         }
-        (Action::EditAccount, whose) => whose == Whose::Own && who >= User,
-        (Action::EditAccountKeys, whose) => who >= if whose == Whose::Own { User } else { Admin },
-        (Action::ChangePassword | Action::ManageSecondFactor | Action::ManageIdentities, whose) => {
-            whose == Whose::Own || who >= Admin
+    }
+
+    /// What opens a console or shows what was recorded of one needs somebody who has signed
+    /// in.
+    fn scope(self, access: Access) -> Option<TokenScope> {
+        match (self, access) {
+            (Self::SeeImages | Self::SeeOffers | Self::SeeVm | Self::SeeVmSessions, _) => {
+                Some(TokenScope::VmsRead)
+            }
+            (Self::PowerVm | Self::EndVmSession, _) => Some(TokenScope::VmsPower),
+            (Self::CreateVm | Self::GiveVmAccess | Self::EditVm | Self::DeleteVm, _) => {
+                Some(TokenScope::VmsWrite)
+            }
+            (Self::EditVmAccess, _) => Some(TokenScope::VmsAccess),
+            (Self::ManageOffers | Self::ManagePlatform, Access::Read) => {
+                Some(TokenScope::AdminRead)
+            }
+            (Self::ManageOffers | Self::ManagePlatform, Access::Write) => Some(TokenScope::Admin),
+            (Self::ManageProviders | Self::OpenConsole | Self::ReplayVmSession, _) => None,
         }
-        (Action::SeeImages | Action::SeeOffers, _)
-        | (Action::SeeVm | Action::SeeVmSessions, Whose::Own) => true,
-        (Action::SeeVm | Action::SeeVmSessions, Whose::Other(_)) => who >= Manager,
-        (
-            Action::CreateVm
-            | Action::GiveVmAccess
-            | Action::PowerVm
-            | Action::EditVm
-            | Action::EditVmAccess
-            | Action::OpenConsole
-            | Action::EndVmSession
-            | Action::DeleteVm,
-            Whose::Own,
-        ) => who >= User,
-        (
-            Action::PowerVm | Action::EditVm | Action::EndVmSession | Action::DeleteVm,
-            Whose::Other(owner),
-        ) => match owner {
-            ReadOnly | User | Manager => who >= Manager,
-            Admin => who >= Admin,
-        },
-        (
-            Action::ReplayVmSession
-            | Action::ManageOffers
-            | Action::ManageInvites
-            | Action::ManagePlatform
-            | Action::ManageProviders
-            | Action::SeeUsers
-            | Action::CreateUser
-            | Action::EditUser
-            | Action::SignOutEveryone
-            | Action::RotateSealKey,
-            _,
-        )
-        | (
-            Action::CreateVm
-            | Action::GiveVmAccess
-            | Action::EditVmAccess
-            | Action::OpenConsole
-            | Action::SetAccessLevel
-            | Action::SuspendUser
-            | Action::DeleteUser,
-            Whose::Other(_),
-        ) => who >= Admin,
-        (Action::SetAccessLevel | Action::SuspendUser | Action::DeleteUser, Whose::Own) => false,
+    }
+
+    /// What opens VMs without signing in, and whatever is done to others' VMs: made,
+    /// changed, switched, entered or deleted.
+    fn asks_for_proof(self, whose: Whose) -> bool {
+        match self {
+            Self::GiveVmAccess | Self::EditVmAccess => true,
+            // A terminal of one's own ends with the session that opened it.
+            Self::OpenConsole
+            | Self::CreateVm
+            | Self::PowerVm
+            | Self::EditVm
+            | Self::EndVmSession
+            | Self::DeleteVm => matches!(whose, Whose::Other(_)),
+            Self::SeeImages
+            | Self::SeeOffers
+            | Self::SeeVm
+            | Self::SeeVmSessions
+            | Self::ReplayVmSession
+            | Self::ManageOffers
+            | Self::ManagePlatform
+            | Self::ManageProviders => false,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     const LEVELS: [AccessLevel; 4] = [
@@ -254,15 +189,7 @@ mod tests {
     ];
 
     /// One character per level in ascending order, one word per [`Whose`].
-    const EXPECTED: [(Action, &str); 33] = [
-        (Action::UseAccount, "RUMA ---- ---- ---- ----"),
-        (Action::EditAccount, "-UMA ---- ---- ---- ----"),
-        (Action::EditAccountKeys, "-UMA ---A ---A ---A ---A"),
-        (Action::ChangePassword, "RUMA ---A ---A ---A ---A"),
-        (Action::ManageSecondFactor, "RUMA ---A ---A ---A ---A"),
-        (Action::ManageIdentities, "RUMA ---A ---A ---A ---A"),
-        (Action::ManageTokens, "RUMA ---- ---- ---- ----"),
-        (Action::PutAwayNotices, "RUMA ---- ---- ---- ----"),
+    const EXPECTED: [(Action, &str); 16] = [
         (Action::SeeImages, "RUMA RUMA RUMA RUMA RUMA"),
         (Action::SeeOffers, "RUMA RUMA RUMA RUMA RUMA"),
         (Action::SeeVm, "RUMA --MA --MA --MA --MA"),
@@ -277,17 +204,8 @@ mod tests {
         (Action::ReplayVmSession, "---A ---A ---A ---A ---A"),
         (Action::DeleteVm, "-UMA --MA --MA --MA ---A"),
         (Action::ManageOffers, "---A ---A ---A ---A ---A"),
-        (Action::SeeUsers, "---A ---A ---A ---A ---A"),
-        (Action::CreateUser, "---A ---A ---A ---A ---A"),
-        (Action::EditUser, "---A ---A ---A ---A ---A"),
-        (Action::SetAccessLevel, "---- ---A ---A ---A ---A"),
-        (Action::SuspendUser, "---- ---A ---A ---A ---A"),
-        (Action::DeleteUser, "---- ---A ---A ---A ---A"),
-        (Action::ManageInvites, "---A ---A ---A ---A ---A"),
         (Action::ManagePlatform, "---A ---A ---A ---A ---A"),
         (Action::ManageProviders, "---A ---A ---A ---A ---A"),
-        (Action::SignOutEveryone, "---A ---A ---A ---A ---A"),
-        (Action::RotateSealKey, "---A ---A ---A ---A ---A"),
     ];
 
     fn row(action: Action) -> String {
@@ -297,7 +215,7 @@ mod tests {
                     .iter()
                     .zip("RUMA".chars())
                     .map(|(who, letter)| {
-                        if allows(*who, action, whose) {
+                        if action.is_allowed(*who, whose) {
                             letter
                         } else {
                             '-'
@@ -327,6 +245,13 @@ mod tests {
                 cells.join(" ").trim().to_owned()
             });
             assert_eq!(cells, Some(row(action)), "{action:?}");
+            let cell = |access| {
+                let scope = action.scope(access);
+                scope.map_or("never".to_owned(), |scope| format!("`{}`", scope.as_str()))
+            };
+            let [read, write] = Access::ALL.map(cell);
+            let line = format!("| `{action:?}` | {read} | {write} |");
+            assert!(docs.lines().any(|it| it == line), "{line}");
         }
     }
 
@@ -336,10 +261,117 @@ mod tests {
             for whose in Whose::ALL {
                 for pair in LEVELS.windows(2) {
                     assert!(
-                        !allows(pair[0], action, whose) || allows(pair[1], action, whose),
+                        !action.is_allowed(pair[0], whose) || action.is_allowed(pair[1], whose),
                         "{action:?} {whose:?} {pair:?}"
                     );
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn the_documentation_lists_what_asks_for_a_proof() {
+        let docs = include_str!("../../docs/api.md");
+        let other = Whose::Other(AccessLevel::User);
+        for action in Action::ALL {
+            let asks = (
+                action.asks_for_proof(Whose::Own),
+                action.asks_for_proof(other),
+            );
+            let cell = match asks {
+                (true, true) => "always",
+                (false, true) => "of others",
+                // What no account but an administrator's does is below `admin/` anyway.
+                (false, false) => continue,
+                (true, false) => "own",
+            };
+            let line = format!("| `{action:?}` | {cell} |");
+            assert!(docs.lines().any(|it| it == line), "{line}");
+        }
+    }
+
+    /// All that a token with these scopes may do.
+    fn allowed(scopes: &[TokenScope]) -> BTreeSet<String> {
+        fn of<A: Act>(all: impl IntoIterator<Item = A>, scopes: &[TokenScope]) -> Vec<String> {
+            let all = all.into_iter();
+            all.flat_map(|action| Access::ALL.map(|access| (action, access)))
+                .filter(|(action, access)| action.is_within(scopes, *access))
+                .map(|(action, access)| format!("{access:?}{action:?}"))
+                .collect()
+        }
+        let vms = of(Action::ALL, scopes);
+        vms.into_iter()
+            .chain(of(AccountAction::ALL, scopes))
+            .collect()
+    }
+
+    /// All sets of scopes, each with all actions: a set allows what its members
+    /// allow, and nothing is allowed by no scope.
+    #[test]
+    fn a_set_of_scopes_is_the_sum_of_its_scopes() {
+        for bits in 0_u32..1 << TokenScope::ALL.len() {
+            let set: Vec<_> = TokenScope::ALL
+                .into_iter()
+                .enumerate()
+                .filter_map(|(n, scope)| (bits & (1 << n) != 0).then_some(scope))
+                .collect();
+            let sum: BTreeSet<_> = set.iter().flat_map(|scope| allowed(&[*scope])).collect();
+            assert_eq!(allowed(&set), sum, "{set:?}");
+        }
+    }
+
+    #[test]
+    fn each_scope_allows_just_this() {
+        let allowed = |scope: TokenScope| allowed(&[scope]);
+        let both = |names: &[&str]| -> BTreeSet<String> {
+            names
+                .iter()
+                .flat_map(|name| [format!("Read{name}"), format!("Write{name}")])
+                .collect()
+        };
+        let see = ["SeeImages", "SeeOffers", "SeeVm", "SeeVmSessions"];
+        assert_eq!(allowed(TokenScope::VmsRead), both(&see));
+        let power: Vec<_> = see.into_iter().chain(["PowerVm", "EndVmSession"]).collect();
+        assert_eq!(allowed(TokenScope::VmsPower), both(&power));
+        let write = ["CreateVm", "GiveVmAccess", "EditVm", "DeleteVm"];
+        let write: Vec<_> = power.into_iter().chain(write).collect();
+        assert_eq!(allowed(TokenScope::VmsWrite), both(&write));
+        let access: Vec<_> = write.into_iter().chain(["EditVmAccess"]).collect();
+        assert_eq!(allowed(TokenScope::VmsAccess), both(&access));
+
+        let own: BTreeSet<_> = ["ReadUseAccount".to_owned()].into();
+        assert_eq!(allowed(TokenScope::AccountRead), own);
+        let mut edits = both(&["EditAccount"]);
+        edits.extend(own);
+        assert_eq!(allowed(TokenScope::AccountWrite), edits);
+        edits.extend(both(&["EditAccountKeys"]));
+        assert_eq!(allowed(TokenScope::AccountKeys), edits);
+
+        let mut sees = both(&["SeeUsers"]);
+        sees.extend(
+            ["ManageOffers", "ManageInvites", "ManagePlatform"].map(|name| format!("Read{name}")),
+        );
+        assert_eq!(allowed(TokenScope::AdminRead), sees);
+        let all = [
+            "SeeUsers",
+            "ManageOffers",
+            "ManageInvites",
+            "ManagePlatform",
+            "CreateUser",
+            "EditUser",
+            "SetAccessLevel",
+            "SuspendUser",
+            "DeleteUser",
+            "RotateSealKey",
+        ];
+        assert_eq!(allowed(TokenScope::Admin), both(&all));
+    }
+
+    #[test]
+    fn no_token_enters_a_vm() {
+        for action in [Action::OpenConsole, Action::ReplayVmSession] {
+            for access in Access::ALL {
+                assert!(!action.is_within(&TokenScope::ALL, access), "{action:?}");
             }
         }
     }

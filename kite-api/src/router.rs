@@ -10,6 +10,7 @@ use axum::{
     routing::{any, get},
 };
 use http::Method;
+use kite_identity::openapi::LED_TO;
 use kite_rest::{
     Problem, ProblemKind,
     audit::{Auditor, Operations, audit},
@@ -21,14 +22,10 @@ use serde_json::Value;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
-    account, auth, capacity, certificate, connections, console, events, identities, images,
-    invites, layers, notices, offers, openapi, page, platform, reference, settings,
-    state::ApiState, tokens, totp, users, vms,
+    capacity, certificate, connections, consoles, events, images, layers, notices, offers, openapi,
+    page, password, platform, reference, settings, state::ApiState, vms,
 };
 
-/// Operations to which browsers are led by others: providers, and what links to them, add
-/// parameters of their own.
-pub(crate) const LED_TO: [&str; 2] = ["beginProviderSignIn", "endProviderSignIn"];
 /// What administrators see that is nobody's.
 const OF_NOBODY: [&str; 3] = ["getCapacity", "getCertificate", "getPlatform"];
 
@@ -60,9 +57,9 @@ pub fn router(state: ApiState) -> Router {
 /// at providers.
 pub fn api_router(state: ApiState) -> Router {
     let elsewhere = Router::new()
-        .route("/api/v1", any(not_found))
-        .route("/api/v1/", any(not_found))
-        .route("/api/v1/{*path}", any(not_found));
+        .route("/api/v1", any(layers::not_found))
+        .route("/api/v1/", any(layers::not_found))
+        .route("/api/v1/{*path}", any(layers::not_found));
     let (router, names) = routes(&state);
     surround(router.merge(elsewhere), state, names)
 }
@@ -91,25 +88,21 @@ fn routes(state: &ApiState) -> (Router<ApiState>, Operations) {
 fn operations() -> ApiRouter<ApiState> {
     kite_rest::openapi::prepare();
     ApiRouter::new()
-        .merge(auth::routes())
-        .merge(account::routes())
-        .merge(identities::routes())
-        .merge(tokens::routes())
-        .merge(totp::routes())
+        .merge(kite_identity::routes())
+        .merge(password::routes())
         .merge(notices::routes())
         .merge(vms::routes())
-        .merge(console::routes())
+        .merge(consoles::routes())
         .merge(connections::routes())
         .merge(images::routes())
         .merge(offers::routes())
-        .merge(users::routes())
-        .merge(invites::routes())
         .merge(events::routes())
         .merge(settings::routes())
         .merge(capacity::routes())
         .merge(certificate::routes())
         .merge(platform::routes())
         .with_path_items(kite_rest::openapi::describe)
+        .with_path_items(openapi::prove)
 }
 
 fn documented(api: ApiRouter<ApiState>) -> (Router<ApiState>, Value) {
@@ -138,13 +131,6 @@ fn surround(router: Router<ApiState>, state: ApiState, names: Operations) -> Rou
         .layer(from_fn_with_state(state.clone(), layers::secure))
         .layer(from_fn_with_state(state.clone(), layers::trace))
         .with_state(state)
-}
-
-pub(crate) async fn not_found(OriginalUri(uri): OriginalUri) -> Problem {
-    Problem::new(
-        ProblemKind::NotFound,
-        format!("there is nothing at {}", uri.path()),
-    )
 }
 
 async fn method_not_allowed(method: Method, OriginalUri(uri): OriginalUri) -> Problem {

@@ -1,7 +1,7 @@
 //! The platform's settings, for administrators: the `KitePlatform` named
 //! `default`.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc};
 
 use aide::axum::{ApiRouter, routing::get_with};
 use axum::extract::State;
@@ -13,25 +13,22 @@ use kite_core::{
     },
     names,
 };
+use kite_identity::{Caller, require_own_factor};
 use kite_rest::{
     Answer, Change, Field, FieldError, Form, IfMatch, Input, Listed, OneOf, Partial, Problem,
-    ProblemKind, Sent, edit, finish_edit, judge_edit, tag_of,
+    ProblemKind, Sent, as_map, change_to_json, edit, finish_edit, judge_edit, openapi::about,
+    tag_of,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    auth::{Caller, require_own_factor},
-    openapi::about,
     policy::{Action, Whose},
     state::ApiState,
-    users::{as_map, change_to_json},
 };
 
 const TAG: &str = "admin";
-/// When to look again whether a setting was mended.
-const MENDED_SOON: Duration = Duration::from_secs(30);
 
 /// The path of the platform's settings.
 pub(crate) fn routes() -> ApiRouter<ApiState> {
@@ -81,22 +78,6 @@ fn answer(platform: &KitePlatform) -> Answer<PlatformView> {
 
 fn require(caller: &Caller) -> Result<(), Problem> {
     caller.require(Action::ManagePlatform, Whose::Other(AccessLevel::ReadOnly))
-}
-
-/// Refuses what rests on the setting `field` while that cannot be read.
-pub(crate) fn require_read(spec: &KitePlatformSpec, field: &str) -> Result<(), Problem> {
-    if !spec.is_unread(field) {
-        return Ok(());
-    }
-    Err(Problem::new(
-        ProblemKind::Unavailable,
-        format!(
-            "the platform's setting {field} cannot be read, and nothing is done that rests on it: \
-             an administrator of the cluster mends it with kubectl edit kiteplatform {}",
-            names::PLATFORM
-        ),
-    )
-    .retry_after(MENDED_SOON))
 }
 
 /// `GET /api/v1/admin/platform`: the defaults while nothing was set.
@@ -277,7 +258,7 @@ async fn require_factor_oneself(
     asked: SecondFactorOf,
 ) -> Result<(), Problem> {
     match caller.session() {
-        Some(_) => require_own_factor(state, caller.user(), asked).await,
+        Some(_) => require_own_factor(state.accounts(), caller.user(), asked).await,
         None => Ok(()),
     }
 }

@@ -24,6 +24,7 @@ pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed")
 
 /// A JSON body with the status `STATUS`.
 #[derive(Debug)]
+#[must_use = "it is what a handler answers with"]
 pub struct Answer<T, const STATUS: u16 = 200> {
     body: T,
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -43,11 +44,11 @@ impl<T, const STATUS: u16> Answer<T, STATUS> {
         }
     }
 
-    /// The same answer with another body.
-    pub fn map(self, change: impl FnOnce(T) -> T) -> Self {
-        Self {
-            body: change(self.body),
-            ..self
+    /// The same answer with a body of another type.
+    pub fn map<U>(self, body: impl FnOnce(T) -> U) -> Answer<U, STATUS> {
+        Answer {
+            body: body(self.body),
+            headers: self.headers,
         }
     }
 

@@ -75,7 +75,8 @@ pub type StandIn<K> = fn(&Unread) -> Option<K>;
 /// The objects by namespace and name, which is the order of lists.
 type Entries<K> = BTreeMap<ObjectKey, Entry<K>>;
 
-/// A watched copy of all objects of a kind.
+/// A watched copy of all objects of a kind. Its clones are the same copy.
+#[derive(Clone)]
 pub struct Cache<K: Object> {
     kind: &'static str,
     entries: Arc<RwLock<Entries<K>>>,
@@ -96,6 +97,10 @@ struct Health {
 impl<K: Object> Cache<K> {
     /// Begins to watch all objects of the kind, which clients are told of as `kind`: a few
     /// lowercase letters. The watch ends with `tasks`.
+    ///
+    /// # Panics
+    ///
+    /// If `kind` is anything else: a header could not name it.
     pub fn start(
         kind: &'static str,
         client: Client,
@@ -106,6 +111,10 @@ impl<K: Object> Cache<K> {
     }
 
     /// The same, with something for objects that cannot be read.
+    ///
+    /// # Panics
+    ///
+    /// As [`Cache::start`].
     pub fn start_with(
         kind: &'static str,
         client: Client,
@@ -113,6 +122,8 @@ impl<K: Object> Cache<K> {
         show: Show<K>,
         stand_in: StandIn<K>,
     ) -> Self {
+        let is_name = !kind.is_empty() && kind.bytes().all(|it| it.is_ascii_lowercase());
+        assert!(is_name, "{kind:?} has to be lowercase letters");
         let entries = Arc::new(RwLock::new(Entries::new()));
         let written = Arc::clone(&entries);
         let (notify, changes) = watch::channel(());

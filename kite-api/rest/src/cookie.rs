@@ -8,6 +8,7 @@ use std::time::Duration;
 
 /// What a cookie is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Role {
     /// Its token opens the session.
     Access,

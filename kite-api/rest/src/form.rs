@@ -31,7 +31,7 @@ pub struct Form {
 
 /// A field that was asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Known {
+pub(crate) struct Known {
     pub name: &'static str,
     pub use_: Use,
     pub schema: fn(&mut SchemaGenerator) -> Schema,
@@ -39,7 +39,7 @@ pub struct Known {
 
 /// What a request may do with a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
+pub(crate) enum Use {
     Required,
     /// May be absent or null.
     Optional,
@@ -91,7 +91,7 @@ impl Form {
     }
 
     /// Notes what the body has more than once.
-    pub fn repeated(&mut self, repeated: Vec<Repeated>) {
+    pub(crate) fn repeated(&mut self, repeated: Vec<Repeated>) {
         for (place, times) in repeated {
             self.error(&place, format!("is there {times} times: write it once"));
         }
@@ -134,6 +134,7 @@ impl Form {
 
     /// The same to note in it what the API server says, where what counts of that is
     /// decided afterwards.
+    #[must_use]
     pub fn to_try(&self) -> Self {
         Self {
             fields: self.fields.clone(),
@@ -320,7 +321,7 @@ impl Form {
     }
 
     /// The fields that were asked for, in order.
-    pub fn known(&self) -> &[Known] {
+    pub(crate) fn known(&self) -> &[Known] {
         &self.known
     }
 

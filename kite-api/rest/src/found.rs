@@ -15,6 +15,7 @@ use crate::{
 
 /// A redirect that is followed once (302).
 #[derive(Debug)]
+#[must_use = "it is what a handler answers with"]
 pub struct Found {
     location: String,
     cookies: Vec<HeaderValue>,

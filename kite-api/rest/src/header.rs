@@ -3,8 +3,10 @@
 use http::{HeaderMap, HeaderName};
 use serde_json::Value;
 
-use crate::problem::{FieldError, Problem, ProblemKind};
-use crate::query::shortened;
+use crate::{
+    problem::{FieldError, Problem, ProblemKind},
+    query::shortened,
+};
 
 /// The refusal of a request with a header that cannot be. `called` is how people write it.
 pub fn refused(headers: &HeaderMap, header: &HeaderName, called: &str, message: &str) -> Problem {

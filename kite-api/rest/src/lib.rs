@@ -40,6 +40,10 @@
 //! | [`audit`] | one record for each request that changes something |
 //! | [`openapi`] | the document |
 //! | [`cookie`], [`address`], [`request_id`] | what a browser brings, where a client is, how a request is called |
+//!
+//! # Feature flags
+//!
+//! There are none.
 
 pub mod address;
 mod answer;
@@ -65,6 +69,7 @@ mod nested;
 mod once;
 pub mod openapi;
 mod paging;
+mod patch;
 mod place;
 mod precondition;
 pub mod problem;
@@ -96,6 +101,7 @@ pub use self::{
     nested::{Listed, Partial},
     once::{Once, Stamp},
     paging::{Items, PAGE_MEMORY, Page},
+    patch::{as_map, change_to_json, texts},
     precondition::{IfMatch, delete, edit, edit_noting, tag_of},
     problem::{FieldError, Problem, ProblemKind},
     shape::{CURSOR, DAY, Fault, FaultKind, LINE, Shape, day, faults_by_schema, not_understood},

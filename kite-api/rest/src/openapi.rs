@@ -44,22 +44,10 @@ pub fn about(
     summary: &'static str,
     refused: &'static [ProblemKind],
 ) -> impl FnOnce(TransformOperation<'_>) -> TransformOperation<'_> {
-    about_also(tag, id, summary, refused, |_, _| {})
-}
-
-/// The same, with what else an application says of operations.
-pub fn about_also(
-    tag: &'static str,
-    id: &'static str,
-    summary: &'static str,
-    refused: &'static [ProblemKind],
-    also: impl FnOnce(&mut GenContext, &mut Operation),
-) -> impl FnOnce(TransformOperation<'_>) -> TransformOperation<'_> {
     move |operation| {
         let mut operation = operation.id(id).tag(tag).summary(summary);
         aide::generate::in_context(|ctx| {
             refuses(ctx, operation.inner_mut(), &ALWAYS);
-            also(ctx, operation.inner_mut());
             refuses(ctx, operation.inner_mut(), refused);
             let mut parameters = operation.inner_mut().parameters.iter();
             let is_in_path = |it| matches!(it, &ReferenceOr::Item(Parameter::Path { .. }));

@@ -43,6 +43,7 @@ impl IfMatch {
     /// The same, and that nobody edits an object any more after it was found so, whoever
     /// asks: for what rests on a look at it. Who has not sent the tag that it had then is
     /// not told of an `If-Match`.
+    #[must_use]
     pub fn as_found<K: Object>(&self, object: &K) -> Self {
         let tag = tag_of(object);
         let is_unasked = !self.tags.contains(&tag);

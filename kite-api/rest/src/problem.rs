@@ -3,7 +3,7 @@
 
 mod cluster;
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use axum::{
     Json,
@@ -417,6 +417,14 @@ impl Problem {
         serde_json::to_value(self.clone().body()).unwrap_or_default()
     }
 }
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind.title(), self.detail)
+    }
+}
+
+impl std::error::Error for Problem {}
 
 impl IntoResponse for Problem {
     fn into_response(mut self) -> Response {

@@ -85,6 +85,7 @@ impl<'a> Shape<'a> {
     }
 
     /// The same of an edit.
+    #[must_use]
     pub fn merging(self) -> Self {
         Self {
             merges: true,

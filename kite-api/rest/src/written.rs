@@ -71,7 +71,7 @@ impl Written {
     /// Adds what another one has.
     fn merge(&mut self, other: &Self) {
         for (kind, version) in &other.0 {
-            self.add(*kind, *version);
+            self.add(kind, *version);
         }
     }
 

@@ -54,23 +54,16 @@ impl Before for Caches {
 
     fn spec_of(&self, kind: &str, key: &ObjectKey) -> Option<Map<String, Value>> {
         match kind {
-            "KiteUser" => spec(&*self.users.get(key)?),
-            "KitePlatform" => spec(&*self.platforms.get(key)?),
             "KiteVirtualMachine" => spec(&*self.vms.get(key)?),
             "KiteVirtualMachineOffer" => spec(&*self.offers.get(key)?),
             "KiteImage" => spec(&*self.images.get(key)?),
-            "KiteSession" => spec(&*self.sessions.get(key)?),
-            "KiteToken" => spec(&*self.tokens.get(key)?),
-            "KiteInvite" => spec(&*self.invites.get(key)?),
             "KiteConnection" => spec(&*self.connections.get(key)?),
-            _ => None,
+            _ => self.of_accounts().spec_of(kind, key),
         }
     }
 
-    /// Somebody has signed in, or has renewed it.
     fn came_in<'a>(&self, kind: &str, spec: &'a Map<String, Value>) -> Option<&'a str> {
-        let user = spec.get("user").and_then(Value::as_str);
-        user.filter(|_| kind == "KiteSession")
+        self.of_accounts().came_in(kind, spec)
     }
 }
 

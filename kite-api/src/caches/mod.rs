@@ -12,13 +12,11 @@ mod before;
 use std::sync::Arc;
 
 use futures::future::join_all;
-use kite_core::{
-    cluster::Unread,
-    crd::{
-        KiteConnection, KiteImage, KiteInvite, KitePlatform, KitePlatformSpec, KiteSession,
-        KiteToken, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer,
-    },
+use kite_core::crd::{
+    KiteConnection, KiteImage, KiteInvite, KitePlatform, KiteSession, KiteToken, KiteUser,
+    KiteVirtualMachine, KiteVirtualMachineOffer,
 };
+use kite_identity::Copies;
 use kite_rest::{cache::Watched, written::Written};
 use kube::Client;
 use serde::Serialize;
@@ -27,7 +25,7 @@ use tokio::task::JoinSet;
 
 pub use kite_rest::cache::{Cache, Change};
 
-use crate::vms::VmView;
+use crate::vm_view::VmView;
 
 /// What clients are told of the copies as (`Kite-Written`).
 pub(crate) const NAMES: [&str; 9] = [
@@ -69,19 +67,31 @@ impl Caches {
     /// Begins to watch. The copies are empty until [`Caches::synced`].
     pub fn start(client: &Client) -> Self {
         let mut tasks = JoinSet::new();
+        let of_accounts = Copies::start(client, &mut tasks);
         Self {
-            users: Cache::start("users", client.clone(), &mut tasks, |_| None),
+            users: of_accounts.users,
             vms: Cache::start("vms", client.clone(), &mut tasks, |vm| {
                 written_down(&VmView::of(vm))
             }),
             images: Cache::start("images", client.clone(), &mut tasks, |_| None),
             offers: Cache::start("offers", client.clone(), &mut tasks, |_| None),
-            platforms: Cache::start_with("platforms", client.clone(), &mut tasks, |_| None, closed),
-            sessions: Cache::start("sessions", client.clone(), &mut tasks, |_| None),
-            tokens: Cache::start("tokens", client.clone(), &mut tasks, |_| None),
+            platforms: of_accounts.platforms,
+            sessions: of_accounts.sessions,
+            tokens: of_accounts.tokens,
             connections: Cache::start("connections", client.clone(), &mut tasks, |_| None),
-            invites: Cache::start("invites", client.clone(), &mut tasks, |_| None),
+            invites: of_accounts.invites,
             _tasks: tasks,
+        }
+    }
+
+    /// Those that signing in rests on.
+    pub(crate) fn of_accounts(&self) -> Copies {
+        Copies {
+            users: self.users.clone(),
+            platforms: self.platforms.clone(),
+            sessions: self.sessions.clone(),
+            tokens: self.tokens.clone(),
+            invites: self.invites.clone(),
         }
     }
 
@@ -122,15 +132,6 @@ impl Caches {
         let broken = self.all().into_iter().filter(|it| !it.is_live());
         broken.map(Watched::kind).collect()
     }
-}
-
-/// What stands for a platform that cannot be read. As if there was none, its defaults would
-/// hold, which let in whom it kept out.
-fn closed(unread: &Unread) -> Option<KitePlatform> {
-    let name = unread.meta.name.as_deref()?;
-    let mut platform = KitePlatform::new(name, KitePlatformSpec::closed(&unread.why));
-    platform.metadata.clone_from(&unread.meta);
-    Some(platform)
 }
 
 /// Writes `view` down once for all requests.

@@ -16,7 +16,10 @@ use kite_core::{
     crd::{AccessLevel, KitePlatform, KitePlatformSpec},
     names,
 };
-use kite_rest::{Answer, Done, Form, IfMatch, Input, Problem, ProblemKind, Sent, edit};
+use kite_identity::{Caller, require_read};
+use kite_rest::{
+    Answer, Done, Form, IfMatch, Input, Problem, ProblemKind, Sent, edit, openapi::about,
+};
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -28,10 +31,7 @@ use self::{
 };
 
 use crate::{
-    auth::Caller,
-    openapi::about,
     policy::{Action, Whose},
-    settings::require_read,
     state::ApiState,
 };
 

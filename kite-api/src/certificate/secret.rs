@@ -14,7 +14,6 @@ use kube::{
 };
 
 use super::{CERTIFICATE, CertificateSource, KEY, NewCertificate, platform_now, source_of};
-
 use crate::state::ApiState;
 
 /// Annotation of a Secret that is about to be taken away.

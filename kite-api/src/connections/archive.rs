@@ -7,18 +7,16 @@ use axum::extract::{Path, Query, State};
 use futures::TryStreamExt as _;
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use kite_core::{cluster::ObjectKey, crd::AccessLevel, names};
+use kite_identity::{Caller, whose};
 use kite_rest::{Answer, DAY, Items, Page, Problem, audit::note, day};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::recordings::{Cast, Recordings, is_plain};
 use super::{not_read_here, unreadable};
-
 use crate::{
-    auth::Caller,
     policy::{Action, Whose},
+    recordings::{Cast, Recordings, is_plain},
     state::ApiState,
-    users::whose,
 };
 
 /// Most recordings of one day that are listed, the newest of it.

@@ -9,7 +9,6 @@
 //! |---|---|
 //! | `view` | what the API shows of one |
 //! | `archive` | recordings whose sessions may be forgotten |
-//! | `recordings` | reading recordings from where gateways keep them |
 //! | `sweep` | the ends of those whose process is gone |
 //! | `claims` | which of them count which |
 //! | `kept` | which are kept of those that have ended, and for which others these stand |
@@ -21,7 +20,6 @@ mod claims;
 mod forget;
 mod kept;
 mod merge;
-mod recordings;
 mod routes;
 mod sweep;
 mod view;
@@ -35,21 +33,20 @@ use kite_core::{
     cluster::{Cluster as _, ClusterError, ObjectKey},
     crd::{AccessLevel, EndWish, KiteConnection},
 };
+use kite_identity::{Caller, whose};
 use kite_rest::{Accepted, Answer, Items, LINE, Named, Page, Problem, ProblemKind, audit::note};
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-pub use self::recordings::{Recorded, Recordings};
+use self::view::VmSessionView;
 pub(crate) use self::{forget::forget, routes::routes, sweep::sweep_up};
-use self::{recordings::Cast, view::VmSessionView};
 
 use crate::{
-    auth::Caller,
     policy::{Action, Whose},
+    recordings::{Cast, is_plain},
     state::ApiState,
-    users::whose,
     vms::{Found, Owner, find},
 };
 
@@ -314,7 +311,7 @@ async fn replay(
 ) -> Result<Cast, Problem> {
     let connection = find_for(&state, &caller, Action::ReplayVmSession, &name)?;
     let spec = &connection.spec;
-    if !spec.recordings.contains(&recording) || !recordings::is_plain(&recording) {
+    if !spec.recordings.contains(&recording) || !is_plain(&recording) {
         return Err(Problem::not_found("recording", &recording));
     }
     let recordings = state.recordings().ok_or_else(not_read_here)?;

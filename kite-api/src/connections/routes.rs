@@ -4,11 +4,13 @@ use aide::axum::{
     ApiRouter,
     routing::{delete_with, get_with},
 };
-use kite_rest::ProblemKind::{Conflict, NotFound};
+use kite_rest::{
+    ProblemKind::{Conflict, NotFound},
+    openapi::about,
+};
 
 use super::{archive, end, end_of_vm, list, list_of_vm, replay};
-
-use crate::{openapi::about, state::ApiState};
+use crate::state::ApiState;
 
 /// The paths of sessions in VMs.
 pub(crate) fn routes() -> ApiRouter<ApiState> {

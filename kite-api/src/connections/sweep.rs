@@ -84,7 +84,7 @@ impl Sweeper {
     async fn end_abandoned(&mut self, inner: &Inner, live: &HashMap<&str, Vec<&KiteConnection>>) {
         let selector = format!("{}={}", labels::COMPONENT, labels::COMPONENT_HEARTBEAT);
         let params = ListParams::default().labels(&selector);
-        let namespace = Some(inner.settings.namespace.clone());
+        let namespace = Some(inner.accounts.settings().namespace.clone());
         let leases = match inner.cluster.list::<Lease>(namespace, &params).await {
             Ok(listed) => listed.items,
             Err(error) => {

@@ -12,7 +12,7 @@ const MOST_REASON: usize = 123;
 
 /// Why a console is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct End {
+pub(crate) struct End {
     code: u16,
     reason: Cow<'static, str>,
     told: Option<Told>,
@@ -32,15 +32,15 @@ enum Told {
 
 /// Who wants a console to end, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Wish {
-    pub(super) by: String,
-    pub(super) reason: String,
+pub(crate) struct Wish {
+    pub(crate) by: String,
+    pub(crate) reason: String,
 }
 
 /// What came to its end, and a console with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Cause {
+pub(crate) enum Cause {
     /// The shell, with this status.
     Exited(u32),
     /// The shell, by a signal of this name.
@@ -64,12 +64,12 @@ impl End {
     }
 
     /// It has come to its end.
-    pub(super) fn ended(reason: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn ended(reason: impl Into<Cow<'static, str>>) -> Self {
         Self::new(1000, reason)
     }
 
     /// The stream ended without a word, as those of the cluster do.
-    pub(super) fn unexplained() -> Self {
+    pub(crate) fn unexplained() -> Self {
         Self {
             is_unexplained: true,
             ..Self::ended("")
@@ -77,7 +77,7 @@ impl End {
     }
 
     /// The stream broke.
-    pub(super) fn lost(how: &str) -> Self {
+    pub(crate) fn lost(how: &str) -> Self {
         Self {
             is_unexplained: true,
             ..Self::failed(format!("the VM's side was lost: {how}"))
@@ -85,32 +85,32 @@ impl End {
     }
 
     /// The process is about to end, and another one may be there.
-    pub(super) fn going_away() -> Self {
+    pub(crate) fn going_away() -> Self {
         Self::new(1001, "the server is about to end: connect again")
     }
 
     /// The session or the account is over.
-    pub(super) fn session_over(reason: &'static str) -> Self {
+    pub(crate) fn session_over(reason: &'static str) -> Self {
         Self::new(4401, reason)
     }
 
     /// The account may not have it open any more.
-    pub(super) fn forbidden() -> Self {
+    pub(crate) fn forbidden() -> Self {
         Self::new(4403, "the account may not open this console any more")
     }
 
     /// It was open, or idle, for as long as one may be.
-    pub(super) fn timed_out(reason: &'static str) -> Self {
+    pub(crate) fn timed_out(reason: &'static str) -> Self {
         Self::new(4408, reason)
     }
 
     /// Somebody else is at the console now.
-    pub(super) fn taken() -> Self {
+    pub(crate) fn taken() -> Self {
         Self::new(4409, "somebody else opened this console")
     }
 
     /// Somebody wished it away.
-    pub(super) fn wished(wish: Wish) -> Self {
+    pub(crate) fn wished(wish: Wish) -> Self {
         let Wish { by, reason } = &wish;
         let words = if reason.is_empty() {
             format!("ended by {by}")
@@ -124,13 +124,13 @@ impl End {
     }
 
     /// Anything else.
-    pub(super) fn failed(reason: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn failed(reason: impl Into<Cow<'static, str>>) -> Self {
         Self::new(4500, reason)
     }
 
     /// The same, because of what came to its end.
     #[must_use]
-    pub(super) fn because(self, cause: Cause) -> Self {
+    pub(crate) fn because(self, cause: Cause) -> Self {
         Self {
             told: Some(Told::Cause(cause)),
             ..self
@@ -138,12 +138,12 @@ impl End {
     }
 
     /// Whether why is still to be found out.
-    pub(super) fn is_unexplained(&self) -> bool {
+    pub(crate) fn is_unexplained(&self) -> bool {
         self.is_unexplained
     }
 
     /// Whether it is the end of the VM, and nobody's wish.
-    pub(super) fn is_of_vm(&self) -> bool {
+    pub(crate) fn is_of_vm(&self) -> bool {
         use Cause::{VmGone, VmRestarted, VmStopped};
         matches!(
             self.told,
@@ -152,23 +152,23 @@ impl End {
     }
 
     /// The close code.
-    pub(super) fn code(&self) -> u16 {
+    pub(crate) fn code(&self) -> u16 {
         self.code
     }
 
     /// Why, in words.
-    pub(super) fn reason(&self) -> &str {
+    pub(crate) fn reason(&self) -> &str {
         &self.reason
     }
 
     /// What is told before the end.
-    pub(super) fn words(&self) -> Option<Message> {
+    pub(crate) fn words(&self) -> Option<Message> {
         let told = self.told.as_ref()?;
         Some(Message::text(json!(told).to_string()))
     }
 
     /// The end itself.
-    pub(super) fn frame(&self) -> CloseFrame {
+    pub(crate) fn frame(&self) -> CloseFrame {
         let mut end = self.reason.len().min(MOST_REASON);
         while !self.reason.is_char_boundary(end) {
             end -= 1;

@@ -60,17 +60,17 @@ impl Drop for Guest {
 /// A place at a console.
 pub(crate) struct Place {
     places: Arc<Places>,
-    pub(super) number: u64,
+    pub(crate) number: u64,
     user: String,
     vm: String,
     kind: ConsoleKind,
     /// Somebody else has taken it.
-    pub(super) taken: CancellationToken,
+    pub(crate) taken: CancellationToken,
 }
 
 impl Places {
     /// Lets a socket in, if there is room for any.
-    pub(super) fn knock(self: &Arc<Self>, limits: &ConsoleLimits) -> Result<Guest, Problem> {
+    pub(crate) fn knock(self: &Arc<Self>, limits: &ConsoleLimits) -> Result<Guest, Problem> {
         if self.ending.is_cancelled() {
             return Err(Problem::new(
                 ProblemKind::Unavailable,
@@ -106,12 +106,12 @@ impl Places {
     }
 
     /// Waits until the process is about to end.
-    pub(super) async fn ending(&self) {
+    pub(crate) async fn ending(&self) {
         self.ending.cancelled().await;
     }
 
     /// A place for the account `user` at a VM, both by uid.
-    pub(super) fn enter(
+    pub(crate) fn enter(
         self: &Arc<Self>,
         limits: &ConsoleLimits,
         user: &str,
@@ -146,7 +146,7 @@ impl Places {
 impl Place {
     /// Takes over from whoever is at the one serial line or screen of the VM. Of
     /// terminals there may be many.
-    pub(super) fn take_over(&self) {
+    pub(crate) fn take_over(&self) {
         if self.kind == ConsoleKind::Terminal {
             return;
         }

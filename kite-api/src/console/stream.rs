@@ -60,6 +60,6 @@ pub struct ConsoleStream {
     /// From the VM.
     pub output: Box<dyn ConsoleOutput>,
     /// Name of its recording, if it is recorded: what
-    /// [`Recordings::read`](crate::connections::Recordings::read) finds it by.
+    /// [`Recordings::read`](crate::Recordings::read) finds it by.
     pub recording: Option<String>,
 }

@@ -17,21 +17,19 @@ use kite_core::{
     },
     names,
 };
+use kite_identity::{Principal, UserView};
 use kite_rest::{Problem, ProblemKind, budget::OwnersShare, cache::Change};
 use kube::ResourceExt as _;
 use serde::Serialize;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use super::{Gone, Scope, Sessions, Snapshot, WithSessions};
-
 use crate::{
-    auth::Principal,
     images::ImageView,
     offers::{self, OfferView},
-    policy::{self, Action, Whose},
+    policy::{Act as _, Action, Whose},
     state::ApiState,
-    users::UserView,
-    vms::VmView,
+    vm_view::VmView,
 };
 
 /// Longest sleep, lest a session of many years overflows a timer.
@@ -367,13 +365,13 @@ impl Feed {
     /// if they may not go on.
     fn check(&mut self) {
         let may_see = |level: AccessLevel| {
-            let may = |action, whose| policy::allows(level, action, whose);
+            let may = |action: Action, whose| action.is_allowed(level, whose);
             let sessions = self.connections.as_ref().map(|(of, _)| of.whose());
             sessions.is_none_or(|whose| may(Action::SeeVmSessions, whose))
                 && (self.namespace.is_some()
                     || may(Action::SeeVm, Whose::Other(AccessLevel::Admin)))
         };
-        let principal = self.principal.renewed(&self.state);
+        let principal = self.principal.renewed(self.state.accounts());
         if let Some(principal) = principal.filter(|principal| may_see(principal.level())) {
             self.principal = principal;
         } else {

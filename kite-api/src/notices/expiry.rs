@@ -8,15 +8,14 @@ use kite_core::{
     crd::{EXPIRY_GRACE_PERIOD, KiteVirtualMachine},
     span::Span,
 };
+use kite_identity::{
+    SWEEP_INTERVAL,
+    notices::store::{Annotations, Record, annotation_of, applied, has_room, id_of, put, stored},
+};
 use kube::ResourceExt as _;
 use serde_json::{Map, Value, json};
 
-use super::{
-    NoticeKind,
-    store::{Annotations, Record, annotation_of, applied, has_room, id_of, put, stored},
-    told::note_access,
-};
-use crate::auth::SWEEP_INTERVAL;
+use super::{NoticeKind, told::note_access};
 
 /// The annotation of a VM that tells since when it has its end.
 const END: &str = "hy3ons.github.io/end-since";
@@ -41,7 +40,10 @@ pub(crate) fn note_vm_edit(
 }
 
 /// What is told of the end of `vm`, by id. Another end is told anew, whoever set it.
-pub(super) fn of_vm(vm: &KiteVirtualMachine, now: Timestamp) -> Option<(String, Record)> {
+pub(super) fn of_vm(
+    vm: &KiteVirtualMachine,
+    now: Timestamp,
+) -> Option<(String, Record<NoticeKind>)> {
     let end = vm.spec.expires_at.as_ref()?.0;
     let (name, uid) = (vm.name_any(), vm.uid().unwrap_or_default());
     let expiry = vm.status.as_ref().and_then(|it| it.expiry.as_ref());
@@ -62,14 +64,14 @@ pub(super) fn of_vm(vm: &KiteVirtualMachine, now: Timestamp) -> Option<(String, 
     let mut record = Record::new(kind, &name, at);
     record.until = Some(until);
     let id = id_of(kind, &format!("{uid}\n{end}\n{until}"));
-    record.vm = Some(uid);
+    record.of = Some(uid);
     Some((id, record))
 }
 
 /// What is kept of a VM that may expire and be deleted until the next sweep but one, and
 /// was not seen to have expired yet: then nothing else tells of it. As long as it is there
 /// [nobody is told](is_told).
-fn ahead(vm: &KiteVirtualMachine, now: Timestamp) -> Option<(String, Record)> {
+fn ahead(vm: &KiteVirtualMachine, now: Timestamp) -> Option<(String, Record<NoticeKind>)> {
     if vm.status.as_ref().is_some_and(|it| it.expiry.is_some()) {
         return None;
     }
@@ -84,7 +86,7 @@ fn ahead(vm: &KiteVirtualMachine, now: Timestamp) -> Option<(String, Record)> {
     let mut record = Record::new(NoticeKind::VmDeleted, &vm.name_any(), end);
     record.until = Some(until);
     let id = id_of(record.kind, &format!("{uid}\n{end}\n{until}"));
-    record.vm = Some(uid);
+    record.of = Some(uid);
     Some((id, record))
 }
 
@@ -100,13 +102,17 @@ pub(super) fn note_seen(id: &str) -> (String, Value) {
 
 /// Whether a notice that the account has is told beside those of `vms`, which are all that
 /// it has: one of a VM that expired is where that was deleted, as its time was over.
-pub(super) fn is_told(record: &Record, vms: &[&KiteVirtualMachine], now: Timestamp) -> bool {
+pub(super) fn is_told(
+    record: &Record<NoticeKind>,
+    vms: &[&KiteVirtualMachine],
+    now: Timestamp,
+) -> bool {
     let is_over = |until: Timestamp, at: Timestamp| until <= at + CLOCKS;
     // Somebody may have it deleted before: then it is not over, however long that takes.
     let keeps_silent = |vm: &&KiteVirtualMachine| {
         let deleted = vm.metadata.deletion_timestamp.as_ref();
         let is_early = |at: Timestamp| record.until.is_some_and(|until| !is_over(until, at));
-        record.vm.is_some() && vm.uid() == record.vm && deleted.is_none_or(|it| is_early(it.0))
+        record.of.is_some() && vm.uid() == record.of && deleted.is_none_or(|it| is_early(it.0))
     };
     record.kind != NoticeKind::VmDeleted
         || (!vms.iter().any(keeps_silent) && record.until.is_none_or(|until| is_over(until, now)))
@@ -116,7 +122,8 @@ pub(super) fn is_told(record: &Record, vms: &[&KiteVirtualMachine], now: Timesta
 /// over, as somebody has deleted it.
 pub(super) fn without(annotations: &Annotations, vm: &KiteVirtualMachine) -> Map<String, Value> {
     let uid = vm.uid();
-    let of_vm = |record: &Record| record.kind == NoticeKind::VmDeleted && record.vm == uid;
+    let of_vm =
+        |record: &Record<NoticeKind>| record.kind == NoticeKind::VmDeleted && record.of == uid;
     let gone = stored(annotations).into_iter();
     gone.filter(|(_, record)| uid.is_some() && of_vm(record))
         .map(|(id, _)| (annotation_of(&id), Value::Null))
@@ -232,7 +239,7 @@ mod tests {
         let now = Timestamp::UNIX_EPOCH;
         let until = now + Duration::from_secs(3600);
         let mut record = Record::new(NoticeKind::VmDeleted, "web", now);
-        (record.until, record.vm) = (Some(until), Some("u-1".to_owned()));
+        (record.until, record.of) = (Some(until), Some("u-1".to_owned()));
         let mut notes = Map::new();
         put(&Annotations::new(), &mut notes, "x", &record);
         let there = applied(&Annotations::new(), &notes);

@@ -1,30 +1,30 @@
-//! Writing notices that are written by themselves: what others changed is found out, what
-//! is about to be done elsewhere is told ahead of it, and what was seen is put away.
+//! Writing notices that are written by themselves: what others changed is found out, and what
+//! was seen is put away.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, ClusterExt as _, Object, ObjectKey},
+    cluster::{Object, ObjectKey},
     crd::{KiteUser, KiteVirtualMachine},
     names,
 };
-use kite_rest::{Problem, ProblemKind, cache::Cache, patch_unchanged};
+use kite_identity::notices::{
+    store::{Seen, applied, put_away, tell},
+    told::found,
+    write::{annotate, write_seen},
+};
+use kite_rest::{Cache, Problem};
 use kube::ResourceExt as _;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{
     NoticeKind, all_vms_of,
     expiry::{self, kept},
-    store::{Record, Seen, annotation_of, applied, id_of, put, put_away, tell},
-    told::{found, found_of_vm},
+    told::found_of_vm,
     vms_of,
 };
-
 use crate::state::ApiState;
-
-/// How often a write is tried again that others were faster than.
-const TRIES: usize = 5;
 
 /// Most objects of which one sweep notes for the first time what there is: after an upgrade
 /// these are all accounts and all VMs.
@@ -46,22 +46,6 @@ impl Pace {
         self.0 = left.unwrap_or_default();
         left.is_some()
     }
-}
-
-/// Writes `notes` to `object`, unless somebody has written it since it was read. Whether
-/// they are there now.
-async fn annotate<K: Object>(
-    state: &ApiState,
-    cache: &Cache<K>,
-    object: &K,
-    notes: &Map<String, Value>,
-) -> Result<bool, ClusterError> {
-    let patch = json!({ "metadata": { "annotations": notes } });
-    let edited = patch_unchanged(state.cluster(), kite_core::managers::API, object, patch).await?;
-    if let Some(edited) = &edited {
-        cache.caught_up_with(edited).await;
-    }
-    Ok(edited.is_some())
 }
 
 /// Writes down what was changed by others than the API, with `kubectl` or from a
@@ -111,65 +95,12 @@ async fn write_found<K: Object>(
         return;
     }
     // What somebody wrote meanwhile the next sweep sees.
-    if let Err(error) = annotate(state, cache, object, notes).await {
+    if let Err(error) = annotate(state.store(), cache, object, notes).await {
         let object = ObjectKey::of(object);
         tracing::warn!(%error, %object, "what is to be told waits for the next sweep");
     }
     if !tell(notes) {
         tokio::time::sleep(PAUSE).await;
-    }
-}
-
-/// A notice that was written before what it tells of is done elsewhere: a crash in between
-/// tells of what did not come about, and never keeps silent of what did.
-pub(crate) struct Ahead {
-    /// The account as it was written.
-    user: KiteUser,
-    /// The annotation that has it; none where there was no room, and it was counted.
-    annotation: Option<String>,
-}
-
-/// Tells the owner of `user` what is about to be done to another object than the account.
-pub(crate) async fn tell_ahead(
-    state: &ApiState,
-    user: &KiteUser,
-    kind: NoticeKind,
-    name: &str,
-) -> Result<Ahead, Problem> {
-    let key = ObjectKey::of(user);
-    // What was noted a moment ago may be in the copy only.
-    let copy = state.caches().users.get(&key);
-    let copy = copy.filter(|copy| copy.uid() == user.uid());
-    let annotations = copy.as_deref().unwrap_or(user).annotations();
-    let now = Timestamp::now();
-    let id = id_of(kind, &format!("{name}\n{now}"));
-    let mut notes = Map::new();
-    put(annotations, &mut notes, &id, &Record::new(kind, name, now));
-    let patch = json!({ "metadata": { "uid": user.uid(), "annotations": notes } });
-    let edited = state
-        .cluster()
-        .edit::<KiteUser>(kite_core::managers::API, &key, &patch)
-        .await?;
-    state.caches().users.caught_up_with(&edited).await;
-    Ok(Ahead {
-        user: edited,
-        annotation: Some(annotation_of(&id)).filter(|it| notes.contains_key(it)),
-    })
-}
-
-impl Ahead {
-    /// Takes it back, as nothing came of it. Where that fails it is told all the same.
-    pub(crate) async fn withdraw(self, state: &ApiState) {
-        let annotation = self.annotation;
-        let of = |user: &KiteUser| match &annotation {
-            Some(annotation) => (Map::from_iter([(annotation.clone(), Value::Null)]), 0),
-            None => put_away(user.annotations(), &Seen::default(), 1),
-        };
-        let written = write_seen(state, &state.caches().users, &self.user, of).await;
-        if let Err(problem) = written {
-            let why = problem.detail();
-            tracing::warn!(why, "a notice stays of what did not come about");
-        }
     }
 }
 
@@ -181,7 +112,7 @@ pub(crate) async fn forget_end(state: &ApiState, owner: &KiteUser, vm: &KiteVirt
         return;
     }
     let of = |user: &KiteUser| (expiry::without(user.annotations(), vm), 0);
-    if let Err(problem) = write_seen(state, &state.caches().users, owner, of).await {
+    if let Err(problem) = write_seen(state.store(), &state.caches().users, owner, of).await {
         let why = problem.detail();
         tracing::warn!(
             why,
@@ -198,17 +129,17 @@ pub(super) async fn see(state: &ApiState, user: &KiteUser, seen: &Seen) -> Resul
         let of = move |vm: &KiteVirtualMachine| seen_of_vm(vm, seen, rest);
         // What is in no copy was shown to nobody.
         if !of(vm.as_ref()).0.is_empty() {
-            left -= write_seen(state, &state.caches().vms, vm.as_ref(), of).await?;
+            left -= write_seen(state.store(), &state.caches().vms, vm.as_ref(), of).await?;
         }
     }
     let of = |user: &KiteUser| {
         let mut notes = found(user, Timestamp::now());
         let there = applied(user.annotations(), &notes);
-        let (mut gone, off) = put_away(&there, seen, left);
+        let (mut gone, off) = put_away::<NoticeKind>(&there, seen, left);
         notes.append(&mut gone);
         (notes, off)
     };
-    write_seen(state, &state.caches().users, user, of).await?;
+    write_seen(state.store(), &state.caches().users, user, of).await?;
     Ok(())
 }
 
@@ -216,7 +147,7 @@ fn seen_of_vm(vm: &KiteVirtualMachine, seen: &Seen, left: u32) -> (Map<String, V
     let now = Timestamp::now();
     let found = found_of_vm(vm, now);
     let there = applied(vm.annotations(), &found);
-    let (mut notes, off) = put_away(&there, seen, left);
+    let (mut notes, off) = put_away::<NoticeKind>(&there, seen, left);
     if !notes.is_empty() {
         notes = found.into_iter().chain(notes).collect();
     }
@@ -227,36 +158,13 @@ fn seen_of_vm(vm: &KiteVirtualMachine, seen: &Seen, left: u32) -> (Map<String, V
     (notes, off)
 }
 
-/// Writes what `of` makes of `object` as it is now; how many of those beyond what is kept
-/// are put away by it.
-async fn write_seen<K: Object>(
-    state: &ApiState,
-    cache: &Cache<K>,
-    object: &K,
-    of: impl Fn(&K) -> (Map<String, Value>, u32) + Send + Sync,
-) -> Result<u32, Problem> {
-    let key = ObjectKey::of(object);
-    for _ in 0..TRIES {
-        let now = state.cluster().find::<K>(&key).await?;
-        // Of what is gone there is nothing to be told.
-        let Some(now) = now.filter(|now| now.uid() == object.uid()) else {
-            return Ok(0);
-        };
-        let (notes, off) = of(&now);
-        if notes.is_empty() || annotate(state, cache, &now, &notes).await? {
-            return Ok(off);
-        }
-    }
-    Err(Problem::new(
-        ProblemKind::Conflict,
-        "notices were written at the same moment: try again",
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use std::collections::BTreeMap;
+
+    use kite_identity::notices::store::{Record, annotation_of, id_of, put};
+    use serde_json::json;
 
     use super::*;
 

@@ -3,10 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use http::Method;
+use kite_identity::openapi::LED_TO;
 use kite_rest::{Shape, not_understood, query::Queries};
 use serde_json::Value;
 
-use crate::{openapi_document, router::LED_TO};
+use crate::openapi_document;
 
 fn told(path: &str, query: &str) -> Vec<(String, Option<Value>, String)> {
     let queries = Queries::of(&openapi_document(), &LED_TO);

@@ -256,7 +256,7 @@ pub(super) async fn wait_for_namespace(state: &ApiState, owner: &KiteUser) -> Re
     let ready = state
         .caches()
         .users
-        .wait_for(state.settings().namespace_wait, |users| {
+        .wait_for(state.namespace_wait(), |users| {
             let status = users.get(&key)?.status.clone()?;
             match status.phase {
                 _ if status.namespace.is_some() => Some(Ok(())),

@@ -10,17 +10,15 @@ use kite_core::{
     quantity::Bytes,
     span::Span,
 };
-use kite_rest::{Bounds, Change, Form, Input, OneOf, SshKeys, is_label, require_future};
+use kite_identity::{PASSWORD, PasswordOwner, read_password};
+use kite_rest::{
+    Bounds, Change, Form, Input, OneOf, SshKeys, change_to_json, is_label, require_future,
+};
 use rand::RngExt as _;
 use schemars::{JsonSchema as _, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use crate::{
-    auth::{PASSWORD, PasswordOwner, read_password},
-    openapi::examples,
-    policy::Action,
-    users::change_to_json,
-};
+use crate::{openapi::examples, policy::Action};
 
 /// Fields of a VM that are none of its custom resource's.
 const MEANING: [(&str, &str); 2] = [

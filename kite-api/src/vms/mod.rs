@@ -5,7 +5,6 @@ mod input;
 mod obstacles;
 mod power;
 mod routes;
-mod view;
 
 use std::sync::Arc;
 
@@ -16,6 +15,7 @@ use kite_core::{
     names,
     quantity::Bytes,
 };
+use kite_identity::{Caller, whose};
 use kite_rest::{
     Accepted, Answer, Created, Deleting, Form, IfMatch, Items, Named, Once, Page, Problem,
     ProblemKind, Sent, Shown, Stamp, audit::note, edit_noting, is_label, judge_edit, judge_new,
@@ -37,15 +37,13 @@ pub(crate) use self::{
     checks::{check_image, obstacle_of_offer},
     input::Claim,
     routes::routes,
-    view::VmView,
 };
 
 use crate::{
-    auth::Caller,
     notices::{forget_end, note_new_vm, note_vm_edit},
     policy::{Action, Whose},
     state::ApiState,
-    users::whose,
+    vm_view::VmView,
 };
 
 /// Whose VMs a request is about.

@@ -2,12 +2,12 @@
 
 use axum::extract::{Path, Query, State};
 use kite_core::crd::{KiteUser, KiteVirtualMachine, PowerState};
+use kite_identity::Caller;
 use kite_rest::{Answer, Form, IfMatch, Named, Problem, ProblemKind};
 use serde_json::{Value, json};
 
-use super::{Found, Owner, VmView, answer, find, obstacles, write};
-
-use crate::{auth::Caller, policy::Action, state::ApiState};
+use super::{Found, Owner, answer, find, obstacles, write};
+use crate::{policy::Action, state::ApiState, vm_view::VmView, vocabulary::VOCABULARY};
 
 /// `POST /api/v1/vms/{name}/start`
 pub(super) async fn start(
@@ -93,7 +93,7 @@ async fn power(
     condition: &IfMatch,
     spec: &Value,
 ) -> Result<Answer<VmView>, Problem> {
-    let form = Form::new(serde_json::Map::new());
+    let form = Form::new(serde_json::Map::new()).speaking(VOCABULARY);
     let edited = write(state, caller, vm, condition, spec, &form).await?;
     Ok(answer(state, &edited))
 }

@@ -4,14 +4,16 @@ use aide::axum::{
     ApiRouter,
     routing::{get_with, post_with},
 };
-use kite_rest::ProblemKind::{Conflict, NotFound, QuotaExceeded, Taken};
+use kite_rest::{
+    ProblemKind::{Conflict, NotFound, QuotaExceeded, Taken},
+    openapi::about,
+};
 
 use super::{
     create, delete, get, list, patch,
     power::{restart, start, stop},
 };
-
-use crate::{openapi::about, state::ApiState};
+use crate::state::ApiState;
 
 const TAG: &str = "vms";
 

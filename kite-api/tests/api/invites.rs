@@ -8,6 +8,9 @@ use std::sync::{
 use ::http::{Method, header::HeaderValue};
 use axum::Router;
 use jiff::{Timestamp, ToSpan as _};
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
 use kite_api::{ApiState, router};
 use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, ObjectKey},
@@ -550,4 +553,48 @@ async fn a_repeated_request_gets_the_same_token() {
     assert_eq!(world.delete(&path, &root).await.status, 204);
     let third = send(&world.router, ask(json!({"note": "for Ann"}), "one")).await;
     assert_ne!(third.text("/token"), first.text("/token"));
+}
+
+/// Has the API server refuse accounts whose name does not begin so.
+async fn require_prefix(world: &World, prefix: &str) {
+    let policy: ValidatingAdmissionPolicy = serde_json::from_value(json!({
+        "metadata": {"name": "team-names"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [{
+                "apiGroups": ["hy3ons.github.io"],
+                "apiVersions": ["*"],
+                "operations": ["CREATE"],
+                "resources": ["kiteusers"],
+            }]},
+            "validations": [{
+                "expression": format!("object.metadata.name.startsWith('{prefix}')"),
+                "message": format!("name it {prefix}…"),
+                "reason": "Forbidden",
+            }],
+        },
+    }))
+    .unwrap();
+    let binding: ValidatingAdmissionPolicyBinding = serde_json::from_value(json!({
+        "metadata": {"name": "team-names"},
+        "spec": {"policyName": "team-names", "validationActions": ["Deny"]},
+    }))
+    .unwrap();
+    world.fake.create(&policy).unwrap();
+    world.fake.create(&binding).unwrap();
+}
+
+#[tokio::test]
+async fn an_account_that_a_policy_refuses_leaves_its_invite_to_another_name() {
+    let (world, root) = by_invitation().await;
+    let made = make(&world, &root, json!({})).await;
+    let token = made.text("/token").to_owned();
+    require_prefix(&world, "team-").await;
+    let refused = world.post(SIGN_UP, "", join("bob", &token)).await;
+    assert_eq!(refused.status, 403, "{refused:?}");
+    assert_eq!(refused.text("/detail"), "name it team-…");
+    let invite = object(&world, &made).await;
+    assert!(invite.status.unwrap_or_default().claimed_for.is_none());
+    let joined = world.post(SIGN_UP, "", join("team-bob", &token)).await;
+    assert_eq!(joined.status, 201, "{joined:?}");
+    assert_eq!(users_but_root(&world), ["team-bob"]);
 }

@@ -37,6 +37,25 @@ pub trait Before: Send + Sync + 'static {
     fn came_in<'a>(&self, kind: &str, spec: &'a Map<String, Value>) -> Option<&'a str>;
 }
 
+/// Nothing is known of what was before, and no spec is looked at.
+impl Before for () {
+    fn group(&self) -> &'static str {
+        "of no kind"
+    }
+
+    fn shown(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn spec_of(&self, _: &str, _: &ObjectKey) -> Option<Map<String, Value>> {
+        None
+    }
+
+    fn came_in<'a>(&self, _: &str, _: &'a Map<String, Value>) -> Option<&'a str> {
+        None
+    }
+}
+
 impl fmt::Debug for Audited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Audited").finish_non_exhaustive()

@@ -101,6 +101,7 @@ fn forbidden(error: &ClusterError, status: &Status, vocabulary: Vocabulary) -> P
         );
     }
     if let Some(why) = said_by_policy(&status.message) {
+        tracing::warn!(%error, "a policy of the cluster refuses a write");
         return Problem::new(ProblemKind::Forbidden, why);
     }
     tracing::error!(%error, "Kite's own account may not do this");

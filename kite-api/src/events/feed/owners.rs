@@ -8,8 +8,7 @@ use kube::ResourceExt as _;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::Feed;
-
-use crate::vms::VmView;
+use crate::vm_view::VmView;
 
 impl Feed {
     /// Names of the accounts that are suspended.
