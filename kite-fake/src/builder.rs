@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::actors::{Actor, Rules};
 use crate::auth;
+use crate::build_error::BuildError;
 use crate::clock::{Clock, TokioClock};
 use crate::cluster::FakeCluster;
 use crate::server::ApiServer;
@@ -14,30 +15,6 @@ use crate::state::Snapshot;
 
 /// Namespaces that every cluster has.
 const NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
-
-/// What went wrong while a cluster was built.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// A document is no YAML, or an object lacks what its path needs.
-    #[error("{what} cannot be read: {why}")]
-    Unreadable {
-        /// Which input.
-        what: String,
-        /// Why.
-        why: String,
-    },
-    /// The server refused a start object.
-    #[error("the server refused {what}: {why}")]
-    Refused {
-        /// Kind and name.
-        what: String,
-        /// The message of its `Status`.
-        why: String,
-    },
-    /// Actors need a running tokio runtime.
-    #[error("actors can only be started inside a tokio runtime: build the cluster in async code")]
-    NoRuntime,
-}
 
 /// See [`FakeCluster::builder`].
 ///
@@ -125,6 +102,13 @@ fn documents(what: &str, yaml: &str) -> Result<Vec<Value>, BuildError> {
             why: e.to_string(),
         })?;
     Ok(all.into_iter().filter(|d| !d.is_null()).collect())
+}
+
+impl FakeCluster {
+    /// Settings to start from.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
 }
 
 impl Builder {

@@ -11,11 +11,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::actors::{Actor, Actors, Rules};
 use crate::auth::Identity;
-use crate::builder::{BuildError, Builder};
+use crate::build_error::BuildError;
 use crate::clock::Clock;
 use crate::desk::{Desk, Unserved};
+use crate::extension::Extension;
 use crate::server::{self, Answer, ApiServer, RequestLog, Webhook};
-use crate::service::{Extension, FakeService};
 use crate::state::Snapshot;
 use crate::status::Status;
 
@@ -48,11 +48,6 @@ impl std::fmt::Debug for FakeCluster {
 }
 
 impl FakeCluster {
-    /// Settings to start from.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
     pub(crate) fn new(mut server: ApiServer, clock: Arc<dyn Clock>) -> Self {
         server.now = clock.now();
         let admin_token = server.issue_token(Identity::admin());
@@ -65,69 +60,6 @@ impl FakeCluster {
                 stop: CancellationToken::new(),
             }),
         }
-    }
-
-    /// A client with full rights, in process: what production code takes.
-    /// Needs a running tokio runtime.
-    ///
-    /// ```
-    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    /// # runtime.block_on(async {
-    /// use k8s_openapi::api::core::v1::Namespace;
-    /// use kube::Api;
-    ///
-    /// let cluster = kite_fake::FakeCluster::builder().build()?;
-    /// let namespaces: Api<Namespace> = Api::all(cluster.client());
-    /// assert!(namespaces.get_opt("kube-system").await?.is_some());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// # })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn client(&self) -> kube::Client {
-        kube::Client::new(self.service(), "default")
-    }
-
-    /// A client in process for a user, such as `alice` or
-    /// `system:serviceaccount:<namespace>:<name>`. Needs a running tokio runtime.
-    ///
-    /// ```
-    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    /// # runtime.block_on(async {
-    /// use k8s_openapi::api::core::v1::Secret;
-    /// use kube::{Api, api::ListParams};
-    ///
-    /// let cluster = kite_fake::FakeCluster::builder().rbac(true).build()?;
-    /// let secrets: Api<Secret> = Api::default_namespaced(cluster.client_as("alice"));
-    /// let refused = secrets.list(&ListParams::default()).await.unwrap_err().to_string();
-    /// assert!(refused.contains("User \"alice\" cannot list resource \"secrets\""));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// # })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn client_as(&self, user: &str) -> kube::Client {
-        let service = FakeService::new(self.clone(), Some(Identity::user(user)));
-        kube::Client::new(service, "default")
-    }
-
-    /// A client in process for who plays the rest of a cluster, so that policies and
-    /// the log tell them from people. Needs a running tokio runtime.
-    pub fn control_plane_client(&self) -> kube::Client {
-        let service = FakeService::new(self.clone(), Some(Identity::control_plane()));
-        kube::Client::new(service, "default")
-    }
-
-    /// The tower service behind [`client`](Self::client), to put layers around:
-    /// requests without credentials are the administrator's.
-    pub fn service(&self) -> FakeService {
-        FakeService::new(self.clone(), Some(Identity::admin()))
-    }
-
-    /// The service as a socket offers it. `kubectl` sends no credentials without
-    /// TLS, so unless RBAC decides, requests without any are the administrator's;
-    /// with RBAC they are nobody's.
-    pub fn public_service(&self) -> FakeService {
-        let unnamed = (!self.server().rbac).then(Identity::admin);
-        FakeService::new(self.clone(), unnamed)
     }
 
     /// The administrator's bearer token.

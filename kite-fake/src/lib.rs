@@ -79,21 +79,28 @@
 
 pub mod actors;
 pub mod auth;
+mod build_error;
 mod builder;
 pub mod builtin;
 pub mod clock;
 mod cluster;
 mod desk;
 pub mod discovery;
+mod extension;
 pub mod fault;
+mod field_error;
+mod field_manager;
 pub mod fields;
 mod go;
+mod held;
+mod members;
 pub mod metadata;
 pub mod names;
 pub mod openapi;
 pub mod patch;
-mod pipe;
+mod percent;
 pub mod protobuf;
+pub mod registry;
 pub mod rest;
 pub mod schema;
 pub mod serve;
@@ -107,5 +114,6 @@ pub mod table;
 #[cfg(test)]
 mod testing;
 
-pub use builder::{BuildError, Builder};
+pub use build_error::BuildError;
+pub use builder::Builder;
 pub use cluster::FakeCluster;

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::builtin::access::{list, members, number, text};
+use crate::field_error::{CauseReason, FieldError};
+use crate::field_manager::manager_errors;
 use crate::go;
+use crate::members::{list, members, number, text};
 use crate::names::{NameRule, label_value, qualified};
-use crate::rest::options::manager_errors;
-use crate::schema::{CauseReason, FieldError};
 
 /// All annotations together, keys and values, in bytes.
 const MAX_ANNOTATIONS: usize = 256 * 1024;

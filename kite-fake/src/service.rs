@@ -1,29 +1,26 @@
 //! The server as a tower service: what `kube::Client::new` takes.
 
+mod pipe;
+
 use std::convert::Infallible;
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures::stream;
 use http::{HeaderValue, Request, Response, header};
 use http_body::{Body, Frame};
-use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, Limited, StreamBody};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::auth::Identity;
 use crate::cluster::FakeCluster;
+pub use crate::extension::{Extension, ResponseBody};
 use crate::server::{Answer, ApiServer, MAX_BODY, NotYet, Watch};
 use crate::status::Status;
-
-/// Body of an answer: whole, or a stream of watch events.
-pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Time before the end of a watch at which a BOOKMARK tells where it got to.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
@@ -32,21 +29,77 @@ const FRESH: Duration = Duration::from_secs(3);
 /// Time between BOOKMARKs.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
-/// Answers the paths below a prefix in place of the server, as an aggregated
-/// API server does: see [`FakeCluster::extend`]. The request's extensions hold
-/// the caller's [`Identity`], and what an upgrade needs.
-#[async_trait]
-pub trait Extension: Send + Sync + fmt::Debug + 'static {
-    /// Answers one request.
-    async fn handle(&self, request: Request<Bytes>) -> Response<ResponseBody>;
-}
-
 /// A tower service over a [`FakeCluster`]; clones share the cluster.
 #[derive(Debug, Clone)]
 pub struct FakeService {
     cluster: FakeCluster,
     /// Who sends requests without credentials.
     sender: Option<Identity>,
+}
+
+impl FakeCluster {
+    /// A client with full rights, in process: what production code takes.
+    /// Needs a running tokio runtime.
+    ///
+    /// ```
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// use k8s_openapi::api::core::v1::Namespace;
+    /// use kube::Api;
+    ///
+    /// let cluster = kite_fake::FakeCluster::builder().build()?;
+    /// let namespaces: Api<Namespace> = Api::all(cluster.client());
+    /// assert!(namespaces.get_opt("kube-system").await?.is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn client(&self) -> kube::Client {
+        kube::Client::new(self.service(), "default")
+    }
+
+    /// A client in process for a user, such as `alice` or
+    /// `system:serviceaccount:<namespace>:<name>`. Needs a running tokio runtime.
+    ///
+    /// ```
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// use k8s_openapi::api::core::v1::Secret;
+    /// use kube::{Api, api::ListParams};
+    ///
+    /// let cluster = kite_fake::FakeCluster::builder().rbac(true).build()?;
+    /// let secrets: Api<Secret> = Api::default_namespaced(cluster.client_as("alice"));
+    /// let refused = secrets.list(&ListParams::default()).await.unwrap_err().to_string();
+    /// assert!(refused.contains("User \"alice\" cannot list resource \"secrets\""));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn client_as(&self, user: &str) -> kube::Client {
+        let service = FakeService::new(self.clone(), Some(Identity::user(user)));
+        kube::Client::new(service, "default")
+    }
+
+    /// A client in process for who plays the rest of a cluster, so that policies and
+    /// the log tell them from people. Needs a running tokio runtime.
+    pub fn control_plane_client(&self) -> kube::Client {
+        let service = FakeService::new(self.clone(), Some(Identity::control_plane()));
+        kube::Client::new(service, "default")
+    }
+
+    /// The tower service behind [`client`](Self::client), to put layers around:
+    /// requests without credentials are the administrator's.
+    pub fn service(&self) -> FakeService {
+        FakeService::new(self.clone(), Some(Identity::admin()))
+    }
+
+    /// The service as a socket offers it. `kubectl` sends no credentials without
+    /// TLS, so unless RBAC decides, requests without any are the administrator's;
+    /// with RBAC they are nobody's.
+    pub fn public_service(&self) -> FakeService {
+        let unnamed = (!self.server().rbac).then(Identity::admin);
+        FakeService::new(self.clone(), unnamed)
+    }
 }
 
 impl FakeService {
@@ -60,8 +113,8 @@ impl FakeService {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if crate::pipe::is_needed(&request) {
-            return crate::pipe::ask(self, request).await;
+        if pipe::is_needed(&request) {
+            return pipe::ask(self, request).await;
         }
         let (mut parts, body) = request.into_parts();
         parts.extensions.remove::<Identity>();

@@ -556,7 +556,7 @@ async fn a_repeated_request_gets_the_same_token() {
 }
 
 /// Has the API server refuse accounts whose name does not begin so.
-async fn require_prefix(world: &World, prefix: &str) {
+fn require_prefix(world: &World, prefix: &str) {
     let policy: ValidatingAdmissionPolicy = serde_json::from_value(json!({
         "metadata": {"name": "team-names"},
         "spec": {
@@ -588,7 +588,7 @@ async fn an_account_that_a_policy_refuses_leaves_its_invite_to_another_name() {
     let (world, root) = by_invitation().await;
     let made = make(&world, &root, json!({})).await;
     let token = made.text("/token").to_owned();
-    require_prefix(&world, "team-").await;
+    require_prefix(&world, "team-");
     let refused = world.post(SIGN_UP, "", join("bob", &token)).await;
     assert_eq!(refused.status, 403, "{refused:?}");
     assert_eq!(refused.text("/detail"), "name it team-…");

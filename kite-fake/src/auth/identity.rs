@@ -153,7 +153,7 @@ impl Identity {
                 header.as_str().strip_prefix("impersonate-extra-"),
                 value.to_str(),
             ) {
-                let key = crate::rest::query::decode(key, false);
+                let key = crate::percent::decode(key, false);
                 extra.entry(key).or_default().push(value.into());
             }
         }

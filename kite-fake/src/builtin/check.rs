@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::access::{has, list, text};
 use super::quantity;
+use crate::members::{has, list, text};
 use crate::names::{self, NameRule};
 use crate::schema::FieldError;
 

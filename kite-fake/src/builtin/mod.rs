@@ -14,7 +14,6 @@
 //! On purpose unlike a real server: `EndpointSlice`s may hold loopback addresses,
 //! for what runs in a cluster in one process listens there.
 
-pub(crate) mod access;
 mod check;
 mod kinds;
 mod overlay;
@@ -33,7 +32,7 @@ use crate::metadata;
 use crate::names::NameRule;
 use crate::schema::{FieldError, Schema, Validation};
 
-use access::{copy, number, object_mut, set};
+use crate::members::{copy, number, object_mut, set};
 use table::Rules;
 
 /// What allocations need to know of the other objects.

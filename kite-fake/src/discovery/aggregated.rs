@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Document, order, subresource_entry};
-use crate::server::registry::{Registry, Resource};
+use crate::registry::{Registry, Resource};
 
 const FORMS: [(&str, &str); 2] = [
     (

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{order, subresource_entry};
-use crate::server::registry::{Origin, Registry, Resource, join_version};
+use crate::registry::{Origin, Registry, Resource, join_version};
 
 /// `/api`.
 pub(super) fn core() -> Value {

@@ -12,8 +12,8 @@ use sha2::{Digest as _, Sha512};
 
 pub(crate) use order::{groups, versions};
 
+use crate::registry::{Registry, Subresource};
 use crate::rest::query::Query;
-use crate::server::registry::{Registry, Subresource};
 
 /// A document as it is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use crate::server::registry::Registry;
+use crate::registry::Registry;
 
 /// Groups of Kubernetes itself, most important first; all others follow by name.
 const KNOWN: [&str; 19] = [

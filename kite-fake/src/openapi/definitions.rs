@@ -4,8 +4,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use serde_json::{Map, Value, json};
 
 use super::{Definitions, Source};
+use crate::registry::{Origin, Registry, Resource};
 use crate::schema::object_meta_json;
-use crate::server::registry::{Origin, Registry, Resource};
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";

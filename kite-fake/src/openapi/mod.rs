@@ -17,7 +17,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::discovery::{Asked, Document, groups, hash, versions};
-use crate::server::registry::Registry;
+use crate::registry::Registry;
 
 /// The schema of a built-in kind: the definition's name, and the schema with
 /// what it refers to in `$defs`.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::server::registry::{Resource, Subresource, join_version};
+use crate::registry::{Resource, Subresource, join_version};
 
 /// One operation, as far as clients look at it.
 pub(super) struct Operation {

@@ -7,7 +7,7 @@ use super::paths::{self, Operation};
 use super::v3::strip;
 use super::{Definitions, Source, TITLE, VERSION};
 use crate::discovery::{groups, versions};
-use crate::server::registry::Registry;
+use crate::registry::Registry;
 
 /// The document of all that is served.
 pub(super) fn document(registry: &Registry, source: Source) -> Value {

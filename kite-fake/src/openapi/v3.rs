@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::definitions::{self, collect, rewrite};
 use super::paths::{self, Operation};
 use super::{Definitions, Source, TITLE, VERSION};
-use crate::server::registry::Registry;
+use crate::registry::Registry;
 
 /// The document of a group and version; `None` if it is not served.
 pub(super) fn document(

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::query::Query;
 use super::selector::{FieldSelector, LabelSelector};
+use crate::field_manager::{MAX_MANAGER, is_printable, manager_errors};
 use crate::go;
 use crate::status::{Cause, Status};
 
@@ -92,42 +93,12 @@ impl WriteOptions {
     }
 }
 
-/// Longest name of a field manager, in bytes.
-const MAX_MANAGER: usize = 128;
-
-/// What is wrong with the name of a field manager.
-pub(crate) fn manager_errors(name: &str) -> Vec<(&'static str, String)> {
-    let mut wrong = Vec::new();
-    if name.len() > MAX_MANAGER {
-        wrong.push((
-            "FieldValueTooLong",
-            format!("Too long: may not be more than {MAX_MANAGER} bytes"),
-        ));
-    }
-    for (place, c) in name.char_indices().filter(|(_, c)| !is_printable(*c)) {
-        wrong.push((
-            "FieldValueInvalid",
-            format!(
-                "Invalid value: {}: invalid character U+{:04X} (at position {place})",
-                go::quote(name),
-                c as u32
-            ),
-        ));
-    }
-    wrong
-}
-
 fn check_manager(name: &str, causes: &mut Vec<Cause>) {
     causes.extend(
         manager_errors(name)
             .into_iter()
             .map(|(reason, message)| Cause::new(reason, message, "fieldManager")),
     );
-}
-
-/// Go's `unicode.IsPrint`, as far as names of programs go: the only space is U+0020.
-fn is_printable(c: char) -> bool {
-    !c.is_control() && (c == ' ' || !c.is_whitespace())
 }
 
 /// The default field manager: the user agent up to its first slash.

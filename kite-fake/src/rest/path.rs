@@ -1,6 +1,6 @@
 //! Paths: which resource, object and subresource a URL names.
 
-use super::query::decode;
+use crate::percent::decode;
 
 /// A path below `/api` or `/apis/<group>` taken apart (the server's
 /// `RequestInfo`). Whether such a resource exists is another question.

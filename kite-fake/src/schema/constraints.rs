@@ -7,10 +7,10 @@ use serde_json::{Number, Value};
 use crate::go;
 
 use super::correlate;
-use super::error::{CauseReason, FieldError};
 use super::formats;
 use super::model::{Constraints, Kind, Schema};
 use super::path::Path;
+use crate::field_error::{CauseReason, FieldError};
 
 /// Walks an object and collects what is wrong.
 pub(super) struct Checker {

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::error::FieldError;
 use super::model::Schema;
 use super::path::Path;
+use crate::field_error::FieldError;
 use crate::metadata;
 use crate::names::{NameRule, label_1035};
 

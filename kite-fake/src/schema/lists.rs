@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::error::FieldError;
 use super::model::{ListType, Schema};
 use super::path::Path;
+use crate::field_error::FieldError;
 
 /// An error for each element that repeats an earlier one.
 pub(super) fn duplicates(schema: &Schema, value: &Value) -> Vec<FieldError> {

@@ -14,7 +14,6 @@ mod correlate;
 pub mod crd;
 mod default;
 mod embedded;
-mod error;
 mod field_path;
 mod formats;
 mod lists;
@@ -27,10 +26,11 @@ mod prune;
 mod rule;
 mod validate;
 
+pub use crate::field_error::{CauseReason, FieldError, aggregate};
+pub use crate::held::Held;
 #[cfg(feature = "cel")]
 pub(crate) use cel::{Program, authorizer, untyped};
 pub use default::apply_defaults;
-pub use error::{CauseReason, FieldError, aggregate};
 pub use meta::{object_meta, object_meta_json};
 pub use model::{Bound, Constraints, Kind, ListType, MapType, PatchStrategy, Presence, Schema};
 pub use parse::SchemaError;
@@ -38,7 +38,7 @@ pub use pattern::Pattern;
 pub use prune::prune;
 pub use rule::Rule;
 pub(crate) use validate::validate_after;
-pub use validate::{Held, Validation, validate};
+pub use validate::{Validation, validate};
 
 #[cfg(test)]
 mod tests;

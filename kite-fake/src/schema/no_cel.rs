@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::error::{CauseReason, FieldError};
 use super::model::Schema;
 use super::path::Path;
 use super::rule::{Reviewed, Rule};
-use super::validate::{Held, Validation};
+use super::validate::Validation;
+use crate::field_error::{CauseReason, FieldError};
+use crate::held::Held;
 
 /// Why nothing compiles.
 const ABSENT: &str = "this kite-fake was built without its feature `cel`, which rules in CEL need";

@@ -5,9 +5,10 @@ use serde_json::Value;
 use super::cel::evaluate;
 use super::constraints::Checker;
 use super::embedded;
-use super::error::{CauseReason, FieldError};
 use super::lists;
 use super::model::Schema;
+use crate::field_error::{CauseReason, FieldError};
+use crate::held::Held;
 
 /// What [`validate`] found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,19 +19,6 @@ pub struct Validation {
     pub warnings: Vec<String>,
     /// What is known of the rules of the value from now on.
     pub held: Held,
-}
-
-/// What is known of the CEL rules of a stored value, so that they need not be
-/// asked again about parts that do not change.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Held {
-    /// Nothing: it was stored under another schema, or a rule failed.
-    #[default]
-    Unknown,
-    /// The rules that look at the value alone hold.
-    Alone,
-    /// So do those that compare it with the value before, where that is the same.
-    Repeated,
 }
 
 /// Checks `new`, whose previous state is `old`: types and limits, unique list

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::registry::Resource;
 use super::{ApiServer, Call};
+use crate::registry::Resource;
 use crate::status::{Cause, Status};
 use crate::store::{GroupResource, Key};
 

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::registry::Resource;
 use super::{Call, parse_text};
+use crate::registry::Resource;
 use crate::rest::media::{self, Encoding};
 use crate::rest::strict::Outline;
 use crate::rest::yaml;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::ApiServer;
-use super::registry::Resource;
+use crate::registry::Resource;
 use crate::store::{Key, Object};
 
 impl ApiServer {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::ApiServer;
-use super::registry::{
-    Column, Origin, Registry, Resource, ResourceSchema, ScalePaths, Subresource, join_version,
-};
 use crate::clock::rfc3339;
 use crate::fields::{self, Context, Manager, Operation, Reset, Versions};
+use crate::registry::{
+    Column, Origin, Registry, Resource, ResourceSchema, ScalePaths, Subresource, join_version,
+};
 use crate::schema::Schema;
 use crate::schema::crd;
 use crate::store::{GroupResource, Key, Object};

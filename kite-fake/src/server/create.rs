@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::registry::Resource;
 use super::rules::{self, Rules};
 use super::{ApiServer, Call, Outcome, Produced, body, size};
 use crate::clock::rfc3339;
 use crate::metadata;
+use crate::registry::Resource;
 use crate::rest::options::WriteOptions;
 use crate::status::{Cause, Status};
 use crate::store::{Key, Object, Stored};

@@ -67,7 +67,7 @@ impl ApiServer {
             return Err(Status::method_not_allowed());
         }
         let mut selection = ListOptions::parse(&call.query, false)?;
-        super::selectable::convert(&call.resource, &mut selection)?;
+        crate::registry::selectable::convert(&call.resource, &mut selection)?;
         let options = Self::delete_options(call)?;
         self.warn_of_orphans(call, &options);
         let list = self.list(call, &selection)?;

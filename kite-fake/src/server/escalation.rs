@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::registry::Resource;
 use super::{ApiServer, Call};
 use crate::auth::{self, Attributes};
+use crate::registry::Resource;
 use crate::status::Status;
 use crate::store::{GroupResource, Key};
 

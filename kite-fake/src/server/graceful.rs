@@ -4,8 +4,8 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::registry::Resource;
 use crate::clock::rfc3339;
+use crate::registry::Resource;
 
 /// What a deletion means for an object that may end gracefully.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::ApiServer;
-use super::registry::Resource;
 use super::usage::pod_totals;
 use crate::builtin::quantity;
+use crate::registry::Resource;
 use crate::status::Status;
 use crate::store::GroupResource;
 

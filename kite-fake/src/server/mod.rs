@@ -12,7 +12,6 @@ mod aggregation;
 mod allocations;
 mod body;
 mod budgets;
-mod builtins;
 mod commit;
 #[cfg(test)]
 mod core_tests;
@@ -32,13 +31,11 @@ mod policies;
 mod pretty;
 mod quota;
 mod read;
-pub mod registry;
 mod respond;
 mod reviews;
 mod rules;
 mod scale;
 mod scopes;
-mod selectable;
 mod size;
 mod subresources;
 mod support;
@@ -61,18 +58,18 @@ use std::sync::Arc;
 use crate::auth::{Attributes, Identity, Tokens};
 use crate::clock::Ids;
 use crate::discovery;
+use crate::extension::Extension;
 use crate::openapi::Documents;
+use crate::registry::{Origin, Registry, Resource};
 use crate::rest::media::{self, Accepted, Encoding};
 use crate::rest::options::{DeleteOptions, ListOptions, WriteOptions};
 use crate::rest::path::{self, Route, Target};
 use crate::rest::query::Query;
-use crate::service::Extension;
 use crate::status::Status;
 use crate::store::{Key, Store};
 pub(crate) use access::verb;
 use allocations::Allocations;
 pub use log::{Counts, Logged, Mark, RequestLog, Since};
-use registry::{Origin, Registry, Resource};
 use respond::Unwritten;
 pub use support::{Row, SUPPORT, Support, markdown as support_table};
 pub use watch::Watch;
@@ -499,7 +496,7 @@ impl ApiServer {
     fn list_or_watch(&mut self, call: &Call) -> Result<Answer, Status> {
         let watch = call.target.watch_prefix || call.query.flag("watch");
         let mut options = ListOptions::parse(&call.query, watch)?;
-        selectable::convert(&call.resource, &mut options)?;
+        crate::registry::selectable::convert(&call.resource, &mut options)?;
         if watch {
             return self.open_watch(call, options);
         }

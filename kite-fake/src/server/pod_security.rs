@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::ApiServer;
-use super::registry::Resource;
+use crate::registry::Resource;
 use crate::status::Status;
 use crate::store::{GroupResource, Key};
 

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use super::ApiServer;
-use super::registry::Resource;
 use crate::builtin::quantity;
+use crate::registry::Resource;
 use crate::status::Status;
 use crate::store::{GroupResource, Key, Object};
 

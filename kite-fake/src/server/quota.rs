@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::ApiServer;
-use super::registry::Resource;
 use super::scopes;
 use super::usage::{Usage, collection_of};
 use crate::builtin::quantity;
+use crate::registry::Resource;
 use crate::status::Status;
 use crate::store::{GroupResource, Key, Object};
 

@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use super::registry::Resource;
 use super::{ApiServer, Call, Outcome, Produced};
+use crate::registry::Resource;
 use crate::rest::options::{ListOptions, Match, resource_version};
 use crate::status::Status;
 use crate::store::{Key, Object, Stored};

@@ -5,9 +5,9 @@ use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 
 use super::read::List;
-use super::registry::Resource;
 use super::{Call, Outcome, Produced};
 use crate::discovery::Document;
+use crate::registry::Resource;
 use crate::rest::media::{Encoding, Shape};
 use crate::status::Status;
 use crate::store::{Object, Stored};
@@ -192,7 +192,7 @@ fn shaped(call: &Call, object: &Object) -> Result<Bytes, Status> {
 
 fn as_table(call: &Call, objects: &[&Value], metadata: &Value) -> Result<Value, Status> {
     let options = table::Options {
-        include: IncludeObject::asked(call)?,
+        include: IncludeObject::asked(call.accepted.shape, &call.query)?,
         definitions: true,
         version: call.accepted.meta_version(),
     };

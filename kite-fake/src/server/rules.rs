@@ -3,13 +3,13 @@
 
 use serde_json::{Value, json};
 
-use super::registry::Resource;
 use super::scale;
 use super::{ApiServer, Call};
 use crate::builtin::{self, BuiltIn};
 use crate::fields::{self, Context, Manager, Operation, Reset};
 use crate::go;
 use crate::metadata;
+use crate::registry::Resource;
 use crate::rest::options::{FieldValidation, WriteOptions};
 use crate::rest::strict::Outline;
 use crate::rest::yaml;

@@ -6,11 +6,11 @@ use serde_json::{Map, Value, json};
 
 use super::create::check_namespace;
 use super::patch::{Format, apply_refusal, refusal};
-use super::registry::{Resource, ScalePaths, Subresource};
 use super::subresources::done;
 use super::{ApiServer, Call, Outcome, body, parse_text, rules};
 use crate::fields::{self, Applied, Operation};
 use crate::patch;
+use crate::registry::{Resource, ScalePaths, Subresource};
 use crate::rest::media::Encoding;
 use crate::rest::options::WriteOptions;
 use crate::schema::FieldError;

@@ -3,9 +3,9 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::registry::Subresource;
 use super::{ApiServer, Call, Outcome, Produced, body};
 use crate::clock::rfc3339;
+use crate::registry::Subresource;
 use crate::rest::options::DeleteOptions;
 use crate::status::{Cause, Status};
 

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::create::{check_namespace, metadata_mut, text};
-use super::registry::Resource;
 use super::rules::{self, Rules};
 use super::{ApiServer, Call, Outcome, Produced, body, size};
 use crate::fields::same_but_for_times;
 use crate::metadata;
+use crate::registry::Resource;
 use crate::rest::options::WriteOptions;
 use crate::schema::Held;
 use crate::status::{Cause, Status};

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::registry::Resource;
 use super::{Answer, ApiServer, Call, read, respond};
 use crate::builtin;
+use crate::registry::Resource;
 use crate::rest::media::{self, Accepted, Encoding, Shape};
 use crate::rest::options::{ListOptions, resource_version};
 use crate::rest::selector::FieldSelector;
@@ -64,7 +64,7 @@ impl ApiServer {
             }
         }
         let asked = resource_version(&options.resource_version).map_err(Status::internal)?;
-        let include = IncludeObject::asked(call)?;
+        let include = IncludeObject::asked(call.accepted.shape, &call.query)?;
         if call.accepted.encoding != Encoding::Json {
             return Err(media::not_streamable());
         }

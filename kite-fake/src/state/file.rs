@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::Snapshot;
 use crate::auth::{Identity, Tokens};
 use crate::clock::Ids;
-use crate::server::registry::Registry;
+use crate::registry::Registry;
 use crate::store::{GroupResource, Key, Object, Saved, Stored};
 
 /// The edition of the format.

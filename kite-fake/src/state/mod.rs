@@ -60,8 +60,8 @@ use serde_json::Value;
 use crate::FakeCluster;
 use crate::auth::Tokens;
 use crate::clock::Ids;
+use crate::registry::Registry;
 use crate::server::ApiServer;
-use crate::server::registry::Registry;
 use crate::store::{GroupResource, Key, Object, Saved};
 
 pub use diff::{Diff, Difference, FieldChange};

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Change;
 use super::text::{self, Text};
-use crate::schema::Held;
+use crate::held::Held;
 
 /// A shared stored object.
 pub type Object = Arc<Stored>;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::cells::{NONE, UNSET, count, list, number, or, pairs, plain, text};
 use super::{AGE, Column, NAME, age, autoscaler, others, plumbing, pods, workloads};
-use crate::server::registry::Resource;
+use crate::registry::Resource;
 
 /// Makes the cells of an object.
 pub(super) type Cells = fn(&Value, Timestamp) -> Vec<Value>;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{JsonPath, NAME, age, definition};
 use crate::go;
-use crate::server::registry::{Column, Resource};
+use crate::registry::{Column, Resource};
 
 /// The column of a definition that declares none.
 fn default_column() -> Column {

@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 pub use age::human_duration;
 pub use jsonpath::JsonPath;
 
+use crate::registry::Resource;
 use crate::rest::media::Shape;
+use crate::rest::query::Query;
 use crate::schema::object_meta;
-use crate::server::Call;
-use crate::server::registry::Resource;
 use crate::status::Status;
 
 /// What the rows of a table carry beside their cells (`includeObject`).
@@ -56,9 +56,9 @@ impl IncludeObject {
     ///
     /// # Errors
     /// As in [`IncludeObject::parse`].
-    pub(crate) fn asked(call: &Call) -> Result<Self, Status> {
-        match call.accepted.shape {
-            Shape::Table => Self::parse(call.query.text("includeObject")),
+    pub(crate) fn asked(shape: Shape, query: &Query) -> Result<Self, Status> {
+        match shape {
+            Shape::Table => Self::parse(query.text("includeObject")),
             _ => Ok(Self::default()),
         }
     }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::server::registry::Registry;
+use crate::registry::Registry;
 
 fn row(registry: &Registry, group: &str, kind: &str, object: &Value) -> Value {
     let resource = registry.by_kind(group, "v1", kind).unwrap();

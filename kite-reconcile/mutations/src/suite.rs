@@ -13,7 +13,10 @@ use anyhow::{Context as _, anyhow, bail};
 use clap::ValueEnum;
 use serde_json::Value;
 
-use crate::{switch, workspace::Workspace};
+use crate::workspace::Workspace;
+
+/// The environment variable that names the mutation to be carried out.
+pub const VARIABLE: &str = "KITE_MUTATION";
 
 /// The crate whose suites most of these are, and where it is.
 const CRATE: &str = "kite-reconcile";
@@ -221,12 +224,12 @@ impl Call<'_> {
             // Functions with several bodies need room for all of them.
             .env("RUST_MIN_STACK", (64 << 20).to_string())
             .env_remove("KITE_SWEEP")
-            .env_remove(switch::VARIABLE)
+            .env_remove(VARIABLE)
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
             .stderr(file);
         if let Some(mutation) = self.order.mutation {
-            command.env(switch::VARIABLE, mutation);
+            command.env(VARIABLE, mutation);
         }
         if let Some(faults) = self.order.faults {
             command.env("KITE_SWEEP", faults.to_string());

@@ -7,10 +7,7 @@ use anyhow::{Context as _, ensure};
 use proc_macro2::Span;
 use syn::{Block, ImplItem, Item, ReturnType, Signature, TraitItem, Type};
 
-use crate::catalogue::Mutation;
-
-/// The environment variable that names the mutation to be carried out.
-pub const VARIABLE: &str = "KITE_MUTATION";
+use crate::{catalogue::Mutation, suite::VARIABLE};
 
 /// `original` with all `mutations` of it in it, each asleep until [`VARIABLE`]
 /// names it; and those that cannot be put to sleep.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::service::{needs_cluster_ip, needs_health_check, needs_node_ports, node_ports};
 use crate::builtin::Env;
-use crate::builtin::access::{list, list_mut, number, object_mut, set, text};
+use crate::members::{list, list_mut, number, object_mut, set, text};
 use crate::schema::{CauseReason, FieldError};
 
 /// Cluster IPs are 10.96.0.0/16.

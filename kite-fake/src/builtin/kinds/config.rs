@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use crate::builtin::access::{copy, default, flag, has, members, set, text, unset};
+use crate::members::{copy, default, flag, has, members, set, text, unset};
 use crate::names::config_key;
 use crate::schema::{FieldError, Validation};
 

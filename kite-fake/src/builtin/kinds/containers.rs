@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::pod_rules::{identities, one_of};
 use super::quotas::container_resource_name;
 use super::volumes::relative;
-use crate::builtin::access::{flag, has, list, members, number, text};
 use crate::builtin::{check, quantity};
+use crate::members::{flag, has, list, members, number, text};
 use crate::names::{config_key, label, port_name, port_number, qualified};
 use crate::schema::{CauseReason, FieldError};
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use crate::builtin::access::{default, has, list, list_mut, set, text};
+use crate::members::{default, has, list, list_mut, set, text};
 use crate::names::{label, subdomain};
 use crate::schema::{FieldError, Validation};
 

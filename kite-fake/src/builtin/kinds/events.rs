@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::builtin::access::{has, number, text};
 use crate::builtin::check;
+use crate::members::{has, number, text};
 use crate::schema::{FieldError, Validation};
 
 /// Longest instance, action and reason, in bytes.

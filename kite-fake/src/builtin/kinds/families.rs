@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::service::kind_of;
-use crate::builtin::access::{default, has, list, object_mut, set, text};
 use crate::builtin::check;
+use crate::members::{default, has, list, object_mut, set, text};
 use crate::schema::FieldError;
 
 /// The families of this cluster.

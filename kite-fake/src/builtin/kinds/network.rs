@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::builtin::access::{default, has, list, list_mut, number, object_mut, set, text};
 use crate::builtin::check;
+use crate::members::{default, has, list, list_mut, number, object_mut, set, text};
 use crate::metadata;
 use crate::names::{port_name, port_number, subdomain, wildcard_subdomain};
 use crate::schema::{FieldError, Validation};

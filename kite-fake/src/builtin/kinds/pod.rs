@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::builtin::access::{default, has, list, list_mut, members, object_mut, set, text};
+use crate::members::{default, has, list, list_mut, members, object_mut, set, text};
 
 /// The mode of files from Secrets, `ConfigMap`s and the like: 0644.
 const FILE_MODE: i64 = 0o644;

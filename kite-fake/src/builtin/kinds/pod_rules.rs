@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::containers;
 use super::volumes;
-use crate::builtin::access::{has, list, list_mut, number, text, unset};
 use crate::builtin::check;
+use crate::members::{has, list, list_mut, number, text, unset};
 use crate::metadata;
 use crate::names::{label_value, qualified};
 use crate::schema::{FieldError, Validation};
@@ -25,7 +25,7 @@ pub(super) fn template(template: &Value, path: &str, found: &mut Validation) {
     let errors = &mut found.errors;
     let meta = &template["metadata"];
     metadata::labels(meta, "labels", &format!("{path}.metadata.labels"), errors);
-    for (key, _) in crate::builtin::access::members(meta, "annotations") {
+    for (key, _) in crate::members::members(meta, "annotations") {
         let wrongs = qualified(&key.to_lowercase());
         let field = format!("{path}.metadata.annotations");
         check::invalid(&field, &json!(key), wrongs, errors);
@@ -443,7 +443,7 @@ mod tests {
     fn wrongs(spec: &Value) -> Vec<String> {
         let mut pod = json!({"metadata": {"name": "p", "namespace": "n"},
             "spec": {"containers": [{"name": "c", "image": "i"}]}});
-        for (member, value) in crate::builtin::access::members(&json!({"s": spec}), "s") {
+        for (member, value) in crate::members::members(&json!({"s": spec}), "s") {
             pod["spec"][member] = value.clone();
         }
         pod::default_pod(&mut pod);

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::builtin::access::{has, list, list_mut, members, object_mut, set, text};
 use crate::builtin::{check, quantity};
+use crate::members::{has, list, list_mut, members, object_mut, set, text};
 use crate::names::qualified;
 use crate::schema::{FieldError, Validation};
 

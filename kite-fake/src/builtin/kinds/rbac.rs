@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::builtin::access::{default, list, list_mut, object_mut, text};
 use crate::builtin::check;
+use crate::members::{default, list, list_mut, object_mut, text};
 use crate::schema::{CauseReason, FieldError, Validation};
 
 const GROUP: &str = "rbac.authorization.k8s.io";

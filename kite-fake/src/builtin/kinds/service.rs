@@ -3,9 +3,7 @@
 use serde_json::{Value, json};
 
 use super::families;
-use crate::builtin::access::{
-    copy, default, has, list, list_mut, number, object_mut, set, text, unset,
-};
+use crate::members::{copy, default, has, list, list_mut, number, object_mut, set, text, unset};
 
 /// The default of `sessionAffinityConfig.clientIP.timeoutSeconds`.
 const AFFINITY_SECONDS: i64 = 10_800;

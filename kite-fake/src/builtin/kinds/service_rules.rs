@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::families;
 use super::service::{is_external, kind_of, needs_health_check};
-use crate::builtin::access::{has, list, number, text};
 use crate::builtin::check;
+use crate::members::{has, list, number, text};
 use crate::metadata;
 use crate::names::{label, port_number};
 use crate::schema::{CauseReason, FieldError, Validation};

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::builtin::access::{copy, default, has, list, list_mut, number, object_mut, set, text};
 use crate::builtin::check;
+use crate::members::{copy, default, has, list, list_mut, number, object_mut, set, text};
 use crate::schema::{FieldError, Validation};
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";

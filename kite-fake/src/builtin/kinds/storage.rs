@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::builtin::access::{copy, default, has, list, members, object_mut, set, text, unset};
 use crate::builtin::{check, quantity};
+use crate::members::{copy, default, has, list, members, object_mut, set, text, unset};
 use crate::schema::{FieldError, Validation};
 
 const MODES: &[&str] = &[

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::storage;
-use crate::builtin::access::{has, list, text};
 use crate::builtin::{check, quantity};
+use crate::members::{has, list, text};
 use crate::schema::FieldError;
 
 type Errors = Vec<FieldError>;

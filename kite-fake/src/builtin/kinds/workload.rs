@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::pod;
-use crate::builtin::access::{default, has, list, list_mut, members, object_mut, set, text};
+use crate::members::{default, has, list, list_mut, members, object_mut, set, text};
 
 pub(in crate::builtin) fn default_pod_template(object: &mut Value) {
     pod::default_template(object_mut(object, "template"));

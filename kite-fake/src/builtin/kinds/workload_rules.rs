@@ -8,8 +8,8 @@ use super::network::selector;
 use super::pod_rules;
 use super::small::count_or_percent;
 use super::workload::selects;
-use crate::builtin::access::{has, list, number, text};
 use crate::builtin::check;
+use crate::members::{has, list, number, text};
 use crate::schema::{FieldError, Validation};
 
 type Errors = Vec<FieldError>;

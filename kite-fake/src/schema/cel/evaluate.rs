@@ -6,14 +6,15 @@ use kube_cel::cel::Value as Cel;
 use serde_json::Value;
 
 use super::super::correlate;
-use super::super::error::{CauseReason, FieldError, quote};
 use super::super::model::{Kind, Schema};
 use super::super::path::Path;
 use super::super::rule::READABLE_METADATA;
 use super::super::rule::Rule;
-use super::super::validate::{Held, Validation};
+use super::super::validate::Validation;
 use super::program::Part;
 use super::value::{escape, node_to_cel, optional};
+use crate::field_error::{CauseReason, FieldError, quote};
+use crate::held::Held;
 
 /// Longer messages are not shown, in bytes.
 const MAX_MESSAGE: usize = 5120;

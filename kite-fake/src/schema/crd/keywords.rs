@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::super::error::FieldError;
 use super::rules;
+use crate::field_error::FieldError;
 
 /// Schemas nested deeper than this were refused before.
 const MAX_DEPTH: usize = 64;

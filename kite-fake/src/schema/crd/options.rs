@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use super::super::error::FieldError;
 use super::super::field_path;
 use super::webhook;
+use crate::field_error::FieldError;
 use crate::names::label_1035;
 
 /// Checks `subresources` of a version.

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::super::cel;
 use super::super::constraints::Checker;
-use super::super::error::{CauseReason, FieldError};
 use super::super::field_path;
 use super::super::model::{Kind, ListType, Schema};
 use super::super::prune::prune;
 use super::super::rule::{READABLE_METADATA, Rule};
 use super::super::{embedded, lists};
+use crate::field_error::{CauseReason, FieldError};
 
 /// The highest cost of one rule.
 const RULE_LIMIT: u64 = 10_000_000;

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::super::error::FieldError;
 use super::super::pattern::Pattern;
+use crate::field_error::FieldError;
 
 /// Schemas nested deeper than this are refused.
 const MAX_DEPTH: usize = 64;

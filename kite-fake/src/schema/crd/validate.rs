@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::super::error::FieldError;
 use super::{
     APPROVAL, approval_invalid, approval_missing, is_address, is_protected, keywords, options,
     rules, storage_versions, structural, text, versions,
 };
+use crate::field_error::FieldError;
 use crate::names::{label_1035, subdomain};
 
 /// Checks a definition, whose previous state is `old`; `metadata` is checked as

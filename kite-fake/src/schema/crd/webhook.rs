@@ -3,7 +3,7 @@
 use http::Uri;
 use serde_json::Value;
 
-use super::super::error::FieldError;
+use crate::field_error::FieldError;
 use crate::names::subdomain;
 
 const FORM: &str = "; desired format: https://host[/path]";

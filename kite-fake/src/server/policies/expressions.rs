@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Verdict, Write, fails_closed, own_kind};
 use crate::auth::{Identity, Rights};
+use crate::registry::Resource;
 use crate::schema::{Program, authorizer, untyped};
-use crate::server::registry::Resource;
 use crate::store::Store;
 
 /// So many compiled expressions are kept.

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::registry::Resource;
 use super::{ApiServer, Call};
+use crate::registry::Resource;
 use crate::rest::selector::LabelSelector;
 use crate::status::{Cause, Status};
 use crate::store::{GroupResource, Key};

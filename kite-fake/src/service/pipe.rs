@@ -13,20 +13,20 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 
-use crate::service::{FakeService, ResponseBody};
+use super::{FakeService, ResponseBody};
 use crate::status::Status;
 
 /// Bytes on their way, each way.
 const PIPE: usize = 64 * 1024;
 
 /// Whether a request asks for an upgrade and has no connection to be upgraded.
-pub(crate) fn is_needed<B>(request: &Request<B>) -> bool {
+pub(super) fn is_needed<B>(request: &Request<B>) -> bool {
     request.headers().contains_key(header::UPGRADE)
         && request.extensions().get::<OnUpgrade>().is_none()
 }
 
 /// Asks `service` over a pipe.
-pub(crate) async fn ask<B>(service: FakeService, request: Request<B>) -> Response<ResponseBody>
+pub(super) async fn ask<B>(service: FakeService, request: Request<B>) -> Response<ResponseBody>
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,

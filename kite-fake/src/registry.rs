@@ -1,5 +1,8 @@
 //! Which resources are served: the built-in ones, and those of stored CRDs.
 
+mod builtins;
+pub(crate) mod selectable;
+
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -225,7 +228,7 @@ impl Registry {
     /// The built-in resources.
     pub fn built_in() -> Self {
         let mut registry = Self::default();
-        for resource in super::builtins::resources() {
+        for resource in builtins::resources() {
             registry.insert(resource);
         }
         registry

@@ -1,6 +1,6 @@
 //! The table of built-in resources.
 
-use super::registry::{Origin, Resource, ResourceSchema, ScalePaths, Subresource};
+use super::{Origin, Resource, ResourceSchema, ScalePaths, Subresource};
 
 const STANDARD: &[&str] = &[
     "create",

@@ -1,7 +1,7 @@
 //! Which fields a `fieldSelector` may ask about, kind by kind, and what each
 //! is called (the field label conversions of the API packages).
 
-use super::registry::Resource;
+use crate::registry::Resource;
 use crate::rest::options::ListOptions;
 use crate::status::Status;
 
@@ -9,7 +9,7 @@ use crate::status::Status;
 ///
 /// # Errors
 /// 400 for a field that the kind does not offer.
-pub(super) fn convert(resource: &Resource, options: &mut ListOptions) -> Result<(), Status> {
+pub(crate) fn convert(resource: &Resource, options: &mut ListOptions) -> Result<(), Status> {
     options.fields.convert(|path| label(resource, path))
 }
 
@@ -95,7 +95,7 @@ fn is(resource: &Resource, group: &str, kind: &str) -> bool {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::server::registry::Registry;
+    use crate::registry::Registry;
 
     fn asked(group: &str, kind: &str, path: &str) -> Result<String, String> {
         let registry = Registry::built_in();
