@@ -36,7 +36,7 @@ use crate::{
     keys::KeySource,
     moves,
     objects::AnyObject,
-    plan::{Change, Outcome},
+    plan::{Change, Outcome, left_of},
     refused::Refused,
     story::story,
 };
@@ -218,14 +218,6 @@ fn outdated_crd(field: &'static str) -> Error {
     Error::OutdatedCrd {
         kind: "KiteReservation",
         field,
-    }
-}
-
-/// What is left of an object that should go.
-pub(crate) fn left_of(object: &AnyObject, left: Option<AnyObject>) -> Outcome {
-    match left {
-        Some(left) => Outcome::Stored(left),
-        None => Outcome::Gone(object.clone()),
     }
 }
 

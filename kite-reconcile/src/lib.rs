@@ -78,6 +78,7 @@
 //!
 //! None.
 
+mod claim_state;
 pub mod claims;
 mod configured;
 mod context;

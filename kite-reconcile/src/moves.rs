@@ -14,9 +14,8 @@ use kite_runtime::{Clock, plan::Done};
 use crate::{
     Error,
     cache::live,
-    execute::left_of,
     objects::AnyObject,
-    plan::{Outcome, Refusal},
+    plan::{Outcome, Refusal, left_of},
 };
 
 /// When an order that was refused is given again, of which nobody hears that it may be.

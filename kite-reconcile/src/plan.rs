@@ -10,7 +10,7 @@ use kube::api::PropagationPolicy;
 
 pub use kite_runtime::plan::Refusal;
 
-use crate::objects::AnyObject;
+use crate::{claim_state::ClaimState, objects::AnyObject};
 
 /// What there is to do, and the status to report.
 pub type Plan<S> = kite_runtime::plan::Plan<S, Change>;
@@ -164,11 +164,19 @@ pub enum Outcome {
     /// The VM's restart was asked for.
     RestartAsked,
     /// The claim stands like this now.
-    Claimed(Box<KiteReservation>, Box<crate::claims::ClaimState>),
+    Claimed(Box<KiteReservation>, Box<ClaimState>),
 }
 
 impl Outcome {
-    pub(crate) fn claimed(claim: &KiteReservation, state: crate::claims::ClaimState) -> Self {
+    pub(crate) fn claimed(claim: &KiteReservation, state: ClaimState) -> Self {
         Self::Claimed(Box::new(claim.clone()), Box::new(state))
+    }
+}
+
+/// What is left of an object that should go.
+pub(crate) fn left_of(object: &AnyObject, left: Option<AnyObject>) -> Outcome {
+    match left {
+        Some(left) => Outcome::Stored(left),
+        None => Outcome::Gone(object.clone()),
     }
 }

@@ -10,6 +10,7 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kite_core::{crd::OsFamily, names};
 use serde::{Deserialize, Serialize};
 
+pub use crate::guest_file::File;
 use crate::{RenderError, Vm, keys::VmKeys, windows};
 
 /// Key of the user data in its Secret, as `KubeVirt` reads it.
@@ -99,17 +100,6 @@ pub struct Account {
     pub doas: Vec<String>,
     /// Who may log in: the gateway.
     pub ssh_authorized_keys: Vec<String>,
-}
-
-/// A file in the guest.
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-pub struct File {
-    /// Where.
-    pub path: String,
-    /// Mode in octal.
-    pub permissions: String,
-    /// What.
-    pub content: String,
 }
 
 /// The user data of a VM whose image is of the family `os`: any but Windows, for

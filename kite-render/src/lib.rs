@@ -57,6 +57,7 @@ pub mod disk;
 mod error;
 pub mod exposure;
 pub mod grant;
+mod guest_file;
 pub mod image;
 pub mod install;
 pub mod keys;

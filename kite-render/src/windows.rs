@@ -17,7 +17,7 @@ use kite_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{RenderError, Vm, cloud_init::File, keys::VmKeys};
+use crate::{RenderError, Vm, guest_file::File, keys::VmKeys};
 
 /// A disk that every Windows has a driver for. Virtio would be faster, and does
 /// not boot an image that lacks its drivers.

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Refusal;
 use crate::sockets::{Listener, Process};
-use crate::state::State;
 use crate::systemd::{Service, Socket};
 
 /// What started sshd, and starts it again.
@@ -220,18 +219,6 @@ impl Running {
                 }]
             }
         }
-    }
-
-    /// The sshd of a move, on whichever of its ports.
-    pub(crate) fn daemon_of(&self, state: &State) -> Option<Daemon> {
-        let daemon = self.find(state.to).or_else(|_| self.find(state.from));
-        daemon.ok()
-    }
-
-    /// What started the sshd of a move, as it is now; where none runs, as it was then.
-    pub(crate) fn activation_of(&self, state: &State) -> Activation {
-        let daemon = self.daemon_of(state);
-        daemon.map_or_else(|| state.activation.clone(), |daemon| daemon.activation)
     }
 
     /// The service that runs on a unit's socket.

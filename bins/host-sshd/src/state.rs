@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Ports;
-use crate::daemon::{Activation, Daemon};
+use crate::daemon::{Activation, Daemon, Running};
 use crate::error::{Error, Refusal};
 use crate::files::{self, Digest, Owner};
 
@@ -311,6 +311,20 @@ impl Area {
             Self::Moved => "moved",
             Self::Replaced => "replaced",
         }
+    }
+}
+
+impl Running {
+    /// The sshd of a move, on whichever of its ports.
+    pub(crate) fn daemon_of(&self, state: &State) -> Option<Daemon> {
+        let daemon = self.find(state.to).or_else(|_| self.find(state.from));
+        daemon.ok()
+    }
+
+    /// What started the sshd of a move, as it is now; where none runs, as it was then.
+    pub(crate) fn activation_of(&self, state: &State) -> Activation {
+        let daemon = self.daemon_of(state);
+        daemon.map_or_else(|| state.activation.clone(), |daemon| daemon.activation)
     }
 }
 

@@ -9,7 +9,6 @@ use crate::{
     Clock, Failure,
     backoff::Backoff,
     cache::{CachedCluster, Caches, memo::Memos},
-    controller::kind_of,
     events::Events,
     metrics::Metrics,
     pace::Pace,
@@ -143,5 +142,13 @@ impl<C: fmt::Debug> fmt::Debug for Shared<C> {
         f.debug_struct("Shared")
             .field("cluster", &self.cluster)
             .finish_non_exhaustive()
+    }
+}
+
+/// The kind's name, as reconcilers have it.
+pub(crate) fn kind_of<K: Object>() -> &'static str {
+    match K::kind(&()) {
+        std::borrow::Cow::Borrowed(kind) => kind,
+        std::borrow::Cow::Owned(_) => "object",
     }
 }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     cache::{Caches, Watches},
-    context::Context,
+    context::{Context, kind_of},
     failure::Failure,
     health::Health,
     isolate,
@@ -235,14 +235,6 @@ pub fn error_policy<K: Object, X: Context, E: Failure>(
 ) -> Action {
     let key = ObjectKey::of(&*object);
     Action::requeue(context.backoff().after(kind_of::<K>(), key, error))
-}
-
-/// The kind's name, as reconcilers have it.
-pub(crate) fn kind_of<K: Object>() -> &'static str {
-    match K::kind(&()) {
-        std::borrow::Cow::Borrowed(kind) => kind,
-        std::borrow::Cow::Owned(_) => "object",
-    }
 }
 
 struct Name<'a, K: Object>(&'a ObjectRef<K>);

@@ -16,7 +16,7 @@ use kube::{
 use crate::{
     Kinds, Listener, Reconciler, Shared,
     cache::{Builder, Caches},
-    controller::kind_of,
+    context::kind_of,
     operator::reconcile,
 };
 

@@ -122,7 +122,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "deleted-means-gone",
         what: "takes what was told to go for gone",
-        file: EXECUTE,
+        file: "kite-reconcile/src/plan.rs",
         edits: &[(
             "Some(left) => Outcome::Stored(left), None => Outcome::Gone(object.clone())",
             "_ => Outcome::Gone(object.clone())",

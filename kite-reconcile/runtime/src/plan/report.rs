@@ -8,7 +8,7 @@ use kite_cluster::{
 use kube::{Resource as _, core::object::HasStatus as _};
 
 use super::{ChangeOf, ErrorOf, Executor as _, Plan, PlanError as _, Planner};
-use crate::{Shared, controller::kind_of};
+use crate::{Shared, context::kind_of};
 
 /// The status to report, with the times of its conditions.
 pub(super) fn completed_status<R: Planner, C: Cluster>(

@@ -21,7 +21,7 @@ use crate::{
         memo::Holds,
         reading::{Account, going, last_look, noted},
     },
-    controller::kind_of,
+    context::kind_of,
     queue::Stage,
 };
 

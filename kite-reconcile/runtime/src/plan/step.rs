@@ -4,7 +4,7 @@ use kite_cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey};
 use kube::{ResourceExt as _, api::PropagationPolicy};
 
 use super::{ChangeOf, ErrorOf, Executor as _, OutcomeOf, Planner, Refusal, Step};
-use crate::{Shared, cache::live, controller::kind_of};
+use crate::{Shared, cache::live, context::kind_of};
 
 /// What came of a step.
 pub(super) enum Ended<K, O> {
