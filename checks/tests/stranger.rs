@@ -68,7 +68,14 @@ fn what_is_for_everybody_knows_nothing_of_vms() {
 /// transport knows no resource, and accounts know no VM.
 #[test]
 fn transport_and_accounts_know_no_vms() {
-    const WORDS: [&str; 4] = ["kubevirt", "kitevirtualmachine", "datavolume", "kiteimage"];
+    const WORDS: [&str; 6] = [
+        "kubevirt",
+        "kitevirtualmachine",
+        "datavolume",
+        "kiteimage",
+        " vm ",
+        " vms ",
+    ];
     let mut count = 0;
     for (library, more) in [
         ("kite-rest", Some("kite_core::crd")),

@@ -10,17 +10,9 @@ pub(crate) mod examples;
 #[cfg(test)]
 mod tests;
 
-use aide::{
-    openapi::{Components, Info, License, OpenApi, PathItem, Server, Tag},
-    transform::TransformPathItem,
-};
+use aide::openapi::{Components, Info, License, OpenApi, Server, Tag};
 use kite_identity::openapi::security_schemes;
-use kite_rest::{
-    ProblemKind,
-    openapi::{add_components, refuses},
-};
-
-use crate::proof;
+use kite_rest::openapi::add_components;
 
 /// Groups of operations, with what they are for.
 const TAGS: [(&str, &str); 7] = [
@@ -32,31 +24,6 @@ const TAGS: [(&str, &str); 7] = [
     ("admin", "For administrators"),
     ("platform", "What everybody may know"),
 ];
-
-/// What the document says of operations that ask for a fresh proof: when they do.
-const PROOF: &str = "x-kite-proof";
-
-/// Says of operations that ask for a fresh proof when they do.
-pub(crate) fn prove(mut path: TransformPathItem<'_>) -> TransformPathItem<'_> {
-    let PathItem {
-        get,
-        put,
-        post,
-        delete,
-        patch,
-        ..
-    } = path.inner_mut();
-    for operation in [get, put, post, delete, patch].into_iter().flatten() {
-        let id = operation.operation_id.as_deref().unwrap_or_default();
-        if let Some(when) = proof::of_operation(id).described() {
-            aide::generate::in_context(|ctx| {
-                refuses(ctx, operation, &[ProblemKind::ProofRequired]);
-            });
-            operation.extensions.insert(PROOF.to_owned(), when);
-        }
-    }
-    path
-}
 
 /// The document before the operations are added.
 pub(crate) fn begin() -> OpenApi {

@@ -23,7 +23,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
     capacity, certificate, connections, consoles, events, images, layers, notices, offers, openapi,
-    page, password, platform, reference, settings, state::ApiState, vms,
+    page, password, platform, proof, reference, settings, state::ApiState, vms,
 };
 
 /// What administrators see that is nobody's.
@@ -102,7 +102,7 @@ fn operations() -> ApiRouter<ApiState> {
         .merge(certificate::routes())
         .merge(platform::routes())
         .with_path_items(kite_rest::openapi::describe)
-        .with_path_items(openapi::prove)
+        .with_path_items(|path| kite_identity::proof::describe(path, &proof::OPERATIONS))
 }
 
 fn documented(api: ApiRouter<ApiState>) -> (Router<ApiState>, Value) {

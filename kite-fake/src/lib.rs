@@ -53,6 +53,7 @@
 //! | [`auth`] | tokens, impersonation, RBAC |
 //! | [`status`] | failures in the server's words |
 //! | [`schema`], [`builtin`] | the shape and rules of custom and built-in kinds |
+//! | [`registry`] | which kinds are served, in which versions |
 //! | [`fields`], [`patch`] | server-side apply, `managedFields`, the patch formats |
 //! | [`metadata`], [`names`] | rules that hold for all kinds |
 //! | [`discovery`], [`openapi`], [`table`] | what clients read about the API, and tables |

@@ -12,7 +12,7 @@ pub enum AccountAction {
     UseAccount,
     /// Change one's email address.
     EditAccount,
-    /// Change the keys that open all of an account's VMs.
+    /// Change the keys that open all that is an account's.
     EditAccountKeys,
     /// Give an account another password.
     ChangePassword,
@@ -34,7 +34,7 @@ pub enum AccountAction {
     SetAccessLevel,
     /// Suspend an account or let it in again.
     SuspendUser,
-    /// Delete an account with its VMs.
+    /// Delete an account with all that is its.
     DeleteUser,
     /// See, make and withdraw invites for accounts of this level.
     ManageInvites,

@@ -134,7 +134,7 @@ mod tests {
         let is_administration = |path| Deed::of(&http::Method::POST, path).is_administration;
         assert!(is_administration("/api/v1/admin/users/{name}"));
         assert!(is_administration("/prefix/api/v1/admin/users"));
-        assert!(!is_administration("/api/v1/vms/{name}"));
+        assert!(!is_administration("/api/v1/books/{name}"));
         assert!(!is_administration("/api/v1/me/admin"));
     }
 }

@@ -62,7 +62,7 @@
 //! | [`routes`] | `auth/…`, `me`, `me/sessions`, `me/tokens`, `me/totp`, `me/identities`, `admin/users`, `admin/invites` |
 //! | [`change_password`] | `me/password`, for the application's own route |
 //! | [`notices`], [`key_dates`] | what owners of accounts are told of, and since when they have what |
-//! | [`openapi`] | what the document says of signing in |
+//! | [`openapi`], [`proof`] | what the document says of signing in, and of fresh proofs |
 //! | [`Counts`] | what is counted |
 //!
 //! # Feature flags
@@ -103,6 +103,7 @@ mod personal;
 mod places;
 mod presence;
 mod principal;
+pub mod proof;
 mod prove;
 mod providers;
 mod raise;

@@ -25,7 +25,7 @@ const LEAST_NAME: usize = 3;
 
 /// Whose a new password is to be.
 pub struct Owner<'a> {
-    /// What they may do; nothing where the password is a VM's.
+    /// What they may do; nothing where the password is no account's.
     pub level: Option<AccessLevel>,
     /// Names that others know.
     pub names: &'a [Option<&'a str>],

@@ -53,7 +53,7 @@ pub struct UserView {
     has_password: bool,
     /// Who may sign in to it at sign-in providers.
     identities: Vec<LinkedIdentity>,
-    /// Keys that open all of its VMs.
+    /// Keys that open all that is its.
     ssh_public_keys: Vec<String>,
     /// The same keys, each with when it came.
     ssh_keys: Vec<KeyView>,
@@ -61,14 +61,14 @@ pub struct UserView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     password_changed_at: Option<String>,
-    /// What its VMs may take together.
+    /// What it may have altogether.
     quota: Quota,
     /// What they take.
     usage: Usage,
-    /// Whether VMs can be created for it.
+    /// Whether something can be created for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<UserPhase>,
-    /// Absent until VMs can be created.
+    /// Absent until something can be created.
     #[serde(skip_serializing_if = "Option::is_none")]
     namespace: Option<String>,
     /// Why it is as it is.

@@ -25,8 +25,8 @@ impl Role {
     const OF_SESSION: [Self; 3] = [Self::Access, Self::Refresh, Self::Written];
 
     /// Without TLS the plain name. With TLS browsers take the access cookie from
-    /// the very host only (`__Host-`, RFC 6265bis §4.1.3.2): a VM, whose domain
-    /// lies below Kite's own, could else plant a session of its owner's in
+    /// the very host only (`__Host-`, RFC 6265bis §4.1.3.2): another host, whose domain
+    /// lies below this one's, could else plant a session of its owner's in
     /// somebody's browser. `__Host-` demands the path `/`, so the refresh cookie,
     /// which is to go nowhere else, cannot have it: it counts only beside an access
     /// cookie of the same session.

@@ -2,8 +2,8 @@
 //! meanwhile.
 //!
 //! The tag stands for what people can edit: it changes with the object's
-//! `generation`, not with its status, which in a VM that starts moves every
-//! second and would refuse every edit.
+//! `generation`, not with its status, which moves every second while something comes to
+//! be, and would refuse every edit.
 
 use aide::{OperationInput, generate::GenContext, openapi::Operation, operation::add_parameters};
 use axum::extract::FromRequestParts;
@@ -35,7 +35,7 @@ pub fn tag_of<K: Object>(object: &K) -> String {
 #[derive(Clone, Debug, Default)]
 pub struct IfMatch {
     tags: Vec<String>,
-    /// Whether the request has named none of them: Kite itself has looked.
+    /// Whether the request has named none of them: the server itself has looked.
     is_unasked: bool,
 }
 

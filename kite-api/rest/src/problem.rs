@@ -69,7 +69,7 @@ pub enum ProblemKind {
     IdempotencyKeyReused,
     /// Too many attempts: wait.
     TooManyRequests,
-    /// A fault of Kite itself.
+    /// A fault of the server itself.
     Internal,
     /// Something is not ready yet; the same request will do later.
     NotReady,

@@ -1,4 +1,4 @@
-//! Notices as they are kept: each in an annotation of its own, of the account or of the VM
+//! Notices as they are kept: each in an annotation of its own, of the account or of the thing
 //! that it is about. So it is there by the same write as what it tells of, and two who
 //! write at once take nothing from each other.
 //!

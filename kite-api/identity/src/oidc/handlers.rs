@@ -35,7 +35,7 @@ const ACCOUNT_PAGE: &str = "/account";
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Wish {
-    /// A path of the web page, such as `/vms/web`.
+    /// A path of the web page, such as `/account`.
     return_to: Option<String>,
 }
 

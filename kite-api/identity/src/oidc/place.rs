@@ -105,7 +105,7 @@ fn is_here(host: &str) -> bool {
     is_plain && (name == "localhost" || name.parse().is_ok_and(is_loopback))
 }
 
-/// Whether people may be sent there: a path of Kite's own. Browsers take a
+/// Whether people may be sent there: a path of the page's own. Browsers take a
 /// backslash for a slash, and two slashes for another host.
 pub(crate) fn is_local_path(path: &str) -> bool {
     LOCAL_PATH.hold(path.len())
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn people_are_sent_to_own_pages_only() {
-        for path in ["/", "/vms/web?tab=1#x", "/a//b", "/?to=https://evil.test"] {
+        for path in ["/", "/books/one?tab=1#x", "/a//b", "/?to=https://evil.test"] {
             assert!(is_local_path(path), "{path}");
         }
         let long = format!("/{}", "a".repeat(512));
@@ -143,9 +143,12 @@ mod tests {
 
     #[test]
     fn the_host_header_chooses_but_does_not_decide() {
-        let certain = ["https://kite.test".to_owned(), "https://vm.test".to_owned()];
+        let certain = [
+            "https://kite.test".to_owned(),
+            "https://host.test".to_owned(),
+        ];
         let at = |host| choose(&certain, Some(host), true);
-        assert_eq!(at("VM.test").as_deref(), Some("https://vm.test"));
+        assert_eq!(at("HOST.test").as_deref(), Some("https://host.test"));
         assert_eq!(at("evil.test").as_deref(), Some("https://kite.test"));
         let alone = |host| choose(&[], Some(host), false);
         assert_eq!(alone("evil.test"), None);

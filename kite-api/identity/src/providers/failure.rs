@@ -13,7 +13,7 @@ use crate::throttle::too_many;
 pub(crate) enum Failure {
     /// The platform has no such provider.
     NoProvider,
-    /// Where the person wants to be in the end is no page of Kite's.
+    /// Where the person wants to be in the end is no page of the application's.
     BadReturn(String),
     /// The browser did not begin this sign-in, or not within its time.
     Expired,
@@ -86,7 +86,7 @@ impl Failure {
                 "there is no sign-in provider of this name: GET /api/v1/config lists them",
             ),
             Self::BadReturn(path) => {
-                let message = "must be a path of the web page such as /vms/web";
+                let message = "must be a path of the web page such as /account";
                 return Problem::field(Invalid, "returnTo", &path, message);
             }
             Self::Expired => (

@@ -107,12 +107,13 @@ fn forbidden(error: &ClusterError, status: &Status, vocabulary: Vocabulary) -> P
     tracing::error!(%error, "Kite's own account may not do this");
     Problem::new(
         ProblemKind::Internal,
-        "the cluster refuses this to Kite itself: the operator must mend Kite's rights (RBAC)",
+        "the cluster refuses this to the server itself: its operator must mend the rights of its \
+         account (RBAC)",
     )
 }
 
 /// What a policy of the cluster's has for who asked: that is about the object, and no fault
-/// of Kite's.
+/// of the server's.
 fn said_by_policy(message: &str) -> Option<&str> {
     BY_POLICY.into_iter().find_map(|(who, before)| {
         let (_, said) = message.split_once(who)?;

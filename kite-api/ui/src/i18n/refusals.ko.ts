@@ -271,7 +271,7 @@ const said = {
   "it changes faster than it can be edited: try again": "계속 바뀌고 있어 저장하지 못했습니다. 다시 시도하세요.",
   "the cluster does not answer at the moment: try again shortly": "지금은 클러스터가 응답하지 않습니다. 잠시 뒤에 다시 시도하세요.",
   "the cluster's answer made no sense: the operator finds the cause in the log under this request's id": "클러스터의 응답을 이해할 수 없습니다. 운영자가 로그에서 이 요청의 ID로 원인을 찾을 수 있습니다.",
-  "the cluster refuses this to Kite itself: the operator must mend Kite's rights (RBAC)": "Kite에 클러스터 권한이 없습니다. 운영자가 Kite의 권한(RBAC)을 고쳐야 합니다.",
+  "the cluster refuses this to the server itself: its operator must mend the rights of its account (RBAC)": "Kite에 클러스터 권한이 없습니다. 운영자가 Kite의 권한(RBAC)을 고쳐야 합니다.",
   "the request took too long and was given up; it may have been carried out: look before you repeat it": "요청이 너무 오래 걸려 중단했습니다. 이미 처리되었을 수 있으니 다시 하기 전에 확인하세요.",
   "the API is starting: try again in a moment": "서버가 시작하는 중입니다. 잠시 뒤에 다시 시도하세요.",
   "a fault of Kite itself: the operator finds it in the log under this request's id": "Kite에 오류가 생겼습니다. 운영자가 로그에서 이 요청의 ID로 찾을 수 있습니다.",
