@@ -145,11 +145,15 @@ async fn who_connects_again_costs_no_second_hash() {
         started.elapsed()
     };
     let first = timed(PASSWORD).await;
-    let mut again = Duration::MAX;
+    // The quickest of many, in turns: hashes that another test has begun may still have the
+    // processors for a while.
+    let (mut again, mut wrong) = (Duration::MAX, Duration::MAX);
     for _ in 0..5 {
-        again = again.min(timed(PASSWORD).await);
+        for _ in 0..4 {
+            again = again.min(timed(PASSWORD).await);
+        }
+        wrong = wrong.min(timed("wrong").await);
     }
-    let wrong = timed("wrong").await;
     eprintln!("first {first:?}, again {again:?}, wrong {wrong:?}");
     // All of them exchange keys, which takes as long on some machines as a hash.
     let hash = costly();
