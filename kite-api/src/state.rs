@@ -1,4 +1,4 @@
-//! [`ApiState`]: what every handler shares, and how it is built.
+//! [`ApiState`]: what every handler shares.
 
 use std::{
     sync::{

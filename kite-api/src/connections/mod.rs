@@ -30,7 +30,7 @@ use axum::extract::{Path, Query, State};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, ObjectKey},
+    cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     crd::{AccessLevel, EndWish, KiteConnection},
 };
 use kite_identity::{Caller, whose};
@@ -241,13 +241,15 @@ async fn end_one(
     let edit = state.cluster().edit(kite_core::managers::API, &key, &patch);
     let written: KiteConnection = match edit.await {
         Ok(written) => written,
-        // Somebody else was first: one is about to hear of that.
-        Err(ClusterError::Invalid { .. }) => {
-            let copy = &state.caches().connections;
-            copy.moves_on_from(connection).await;
-            let now = copy.get(&key).filter(|it| it.uid() == connection.uid());
+        // Somebody else was first, or the cluster does not want it so.
+        Err(refused @ ClusterError::Invalid { .. }) => {
+            let now = state.cluster().find::<KiteConnection>(&key).await?;
+            let now = now.filter(|it| it.uid() == connection.uid());
             let now = now.ok_or_else(|| Problem::not_found("session", &key.name))?;
-            return Ok(Answer::new(VmSessionView::of(&now)));
+            if now.spec.end.is_none() {
+                return Err(refused.into());
+            }
+            now
         }
         Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => {
             return Err(Problem::not_found("session", &key.name));

@@ -8,9 +8,6 @@ use std::sync::{
 use ::http::{Method, header::HeaderValue};
 use axum::Router;
 use jiff::{Timestamp, ToSpan as _};
-use k8s_openapi::api::admissionregistration::v1::{
-    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
-};
 use kite_api::{ApiState, router};
 use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, ObjectKey},
@@ -557,30 +554,19 @@ async fn a_repeated_request_gets_the_same_token() {
 
 /// Has the API server refuse accounts whose name does not begin so.
 fn require_prefix(world: &World, prefix: &str) {
-    let policy: ValidatingAdmissionPolicy = serde_json::from_value(json!({
-        "metadata": {"name": "team-names"},
-        "spec": {
-            "matchConstraints": {"resourceRules": [{
-                "apiGroups": ["hy3ons.github.io"],
-                "apiVersions": ["*"],
-                "operations": ["CREATE"],
-                "resources": ["kiteusers"],
-            }]},
-            "validations": [{
-                "expression": format!("object.metadata.name.startsWith('{prefix}')"),
-                "message": format!("name it {prefix}…"),
-                "reason": "Forbidden",
-            }],
-        },
-    }))
-    .unwrap();
-    let binding: ValidatingAdmissionPolicyBinding = serde_json::from_value(json!({
-        "metadata": {"name": "team-names"},
-        "spec": {"policyName": "team-names", "validationActions": ["Deny"]},
-    }))
-    .unwrap();
-    world.fake.create(&policy).unwrap();
-    world.fake.create(&binding).unwrap();
+    world.refuse(&json!({
+        "matchConstraints": {"resourceRules": [{
+            "apiGroups": ["hy3ons.github.io"],
+            "apiVersions": ["*"],
+            "operations": ["CREATE"],
+            "resources": ["kiteusers"],
+        }]},
+        "validations": [{
+            "expression": format!("object.metadata.name.startsWith('{prefix}')"),
+            "message": format!("name it {prefix}…"),
+            "reason": "Forbidden",
+        }],
+    }));
 }
 
 #[tokio::test]

@@ -5,7 +5,10 @@ use std::{net::SocketAddr, time::Duration};
 use ::http::{HeaderMap, Method, Request, StatusCode, header};
 use axum::{Router, body::Body, extract::ConnectInfo};
 use http_body_util::BodyExt as _;
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::{
+    admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
+    core::v1::{Namespace, Secret},
+};
 use kite_api::{ApiState, ApiStateBuilder, router};
 use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, FieldManager, KubeCluster, ObjectKey},
@@ -106,6 +109,17 @@ impl World {
             .await
             .unwrap();
         world
+    }
+
+    /// Has the API server refuse what a policy of this specification denies.
+    pub fn refuse(&self, spec: &Value) {
+        let named = |spec: &Value| json!({"metadata": {"name": "of-the-cluster"}, "spec": spec});
+        let policy: ValidatingAdmissionPolicy = serde_json::from_value(named(spec)).unwrap();
+        let binding = json!({"policyName": "of-the-cluster", "validationActions": ["Deny"]});
+        let binding: ValidatingAdmissionPolicyBinding =
+            serde_json::from_value(named(&binding)).unwrap();
+        self.fake.create(&policy).unwrap();
+        self.fake.create(&binding).unwrap();
     }
 
     /// Another replica of the API before the same cluster.
