@@ -253,8 +253,8 @@ mod tests {
     fn the_tables_are_the_documented_ones() {
         assert_eq!(OF_VMS.map(|(action, _)| action), Action::ALL);
         assert_eq!(OF_ACCOUNTS.map(|(action, _)| action), AccountAction::ALL);
-        OF_VMS.map(documented);
-        OF_ACCOUNTS.map(documented);
+        OF_VMS.into_iter().for_each(documented);
+        OF_ACCOUNTS.into_iter().for_each(documented);
     }
 
     fn documented<A: Act>((action, expected): (A, &str)) {
@@ -291,8 +291,8 @@ mod tests {
 
     #[test]
     fn more_power_never_means_fewer_rights_over_others() {
-        Action::ALL.map(grows_with_power);
-        AccountAction::ALL.map(grows_with_power);
+        Action::ALL.into_iter().for_each(grows_with_power);
+        AccountAction::ALL.into_iter().for_each(grows_with_power);
     }
 
     fn grows_with_power<A: Act>(action: A) {

@@ -22,7 +22,7 @@ use kube::{
 
 pub use crate::claim_state::ClaimState;
 use crate::{
-    cache::live,
+    cache::uncached,
     plan::{Change, Step},
 };
 
@@ -233,7 +233,7 @@ async fn user_of_departed<C: Cluster>(
     let Some(user) = namespace.and_then(names::user_of_namespace) else {
         return Ok(None);
     };
-    let user = live(cluster.find::<KiteUser>(&ObjectKey::cluster(user))).await?;
+    let user = uncached(cluster.find::<KiteUser>(&ObjectKey::cluster(user))).await?;
     let was_there = |user: &KiteUser| user.creation_timestamp() <= claim.creation_timestamp();
     Ok(user.filter(was_there).and_then(|user| user.uid()))
 }
@@ -352,7 +352,7 @@ pub(crate) async fn give_up<C: Cluster>(
 /// Whether the holder still exists. That it does not is only believed of the API
 /// server itself: a cache may not have heard of it yet.
 async fn is_alive<C: Cluster>(cluster: &C, holder: &Holder) -> Result<bool, ClusterError> {
-    Ok(is_known(cluster, holder).await? || live(is_known(cluster, holder)).await?)
+    Ok(is_known(cluster, holder).await? || uncached(is_known(cluster, holder)).await?)
 }
 
 async fn is_known<C: Cluster>(cluster: &C, holder: &Holder) -> Result<bool, ClusterError> {

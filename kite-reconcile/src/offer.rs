@@ -157,7 +157,7 @@ pub fn plan(
             unreadable: unread,
         },
         conditions: vec![condition],
-        again: expires_in.map_or(RESYNC, |left| left.min(RESYNC)),
+        requeue_after: expires_in.map_or(RESYNC, |left| left.min(RESYNC)),
     }
 }
 

@@ -117,7 +117,7 @@ mod tests {
         let client = fake.client();
         let stop = CancellationToken::new();
         let rules = Arc::new(Rules::instant());
-        let _actors = Actors::spawn(&client, fake.clock(), &rules, everything(false), &stop);
+        let _actors = Actors::spawn(&client, fake.clock(), &rules, everything(), &stop);
         let cluster = KubeCluster::new(client.clone());
         let operator = tokio::spawn(run(client, Context::new(cluster.clone()), stop.clone()));
 

@@ -48,7 +48,7 @@ pub struct Copies {
 
 impl Copies {
     /// Begins to watch; the watches end with `tasks`. The copies are empty until they were
-    /// filled once ([`Watched::filled`](kite_rest::cache::Watched::filled)).
+    /// filled once ([`Watched::synced`](kite_rest::cache::Watched::synced)).
     pub fn start(client: &Client, tasks: &mut JoinSet<()>) -> Self {
         Self {
             users: Cache::start("users", client.clone(), tasks, |_| None),

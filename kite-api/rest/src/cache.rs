@@ -317,7 +317,7 @@ pub trait Watched: Send + Sync {
     fn is_live(&self) -> bool;
 
     /// Waits until the copy was filled once.
-    async fn filled(&self);
+    async fn synced(&self);
 
     /// Waits, within bounds, until the copy has seen `version` or a later one. Whether it
     /// has.
@@ -338,7 +338,7 @@ impl<K: Object> Watched for Cache<K> {
         Cache::is_live(self)
     }
 
-    async fn filled(&self) {
+    async fn synced(&self) {
         let mut changes = self.changes.clone();
         // An error means that the watch has ended, and the cache with it.
         let _ = changes

@@ -109,7 +109,7 @@ impl Caches {
     /// Waits until every copy was filled once. Never ends while a CRD is
     /// missing: callers bound it or report that they are not ready.
     pub async fn synced(&self) {
-        join_all(self.all().map(Watched::filled)).await;
+        join_all(self.all().map(Watched::synced)).await;
     }
 
     /// Waits, within bounds, until the copies have seen what is `written`. The names of

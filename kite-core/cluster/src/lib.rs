@@ -61,7 +61,7 @@ use serde::{Serialize, de::DeserializeOwned};
 #[cfg(feature = "mock")]
 pub use self::mock::MockCluster;
 pub use self::{
-    error::{ClusterError, HeldBack},
+    error::{ClusterError, NotLeader},
     kube_cluster::KubeCluster,
     lenient::{Lenient, Listed, Unread},
     status::{StoredStatus, merge_patch},

@@ -82,6 +82,6 @@ pub(super) fn plan(object: &KitePlatform, why: &str) -> Plan<KitePlatformStatus>
             ..object.status.clone().unwrap_or_default()
         },
         conditions,
-        again: RESYNC,
+        requeue_after: RESYNC,
     }
 }

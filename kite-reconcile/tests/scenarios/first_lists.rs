@@ -98,7 +98,7 @@ impl Place {
         let fake = builder.build().unwrap();
         let (client, stop) = (fake.client(), CancellationToken::new());
         let rules = Arc::new(Rules::instant());
-        let actors = Actors::spawn(&client, fake.clock(), &rules, everything(false), &stop);
+        let actors = Actors::spawn(&client, fake.clock(), &rules, everything(), &stop);
         Self {
             cluster: KubeCluster::new(client),
             fake,

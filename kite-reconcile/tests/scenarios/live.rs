@@ -52,7 +52,7 @@ impl Live {
         let client = fake.client();
         let stop = CancellationToken::new();
         let rules = Arc::new(Rules::instant());
-        let actors = Actors::spawn(&client, fake.clock(), &rules, everything(false), &stop);
+        let actors = Actors::spawn(&client, fake.clock(), &rules, everything(), &stop);
         let cluster = KubeCluster::new(client.clone());
         for name in ["kite", "kite-images"] {
             let namespace = Namespace {
@@ -299,7 +299,7 @@ async fn defect_9_a_kind_that_is_missing_at_the_start_is_watched_once_it_is_ther
         cluster.create(&crd).await.unwrap();
     }
     let rules = Arc::new(Rules::instant());
-    let _actors = Actors::spawn(&client, fake.clock(), &rules, everything(false), &stop);
+    let _actors = Actors::spawn(&client, fake.clock(), &rules, everything(), &stop);
     let namespace = Namespace {
         metadata: named("kite-images"),
         ..Namespace::default()

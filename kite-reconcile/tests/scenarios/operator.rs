@@ -47,7 +47,7 @@ impl Site {
         let client = fake.client();
         let stop = CancellationToken::new();
         let rules = Arc::new(Rules::instant());
-        let actors = Actors::spawn(&client, fake.clock(), &rules, everything(false), &stop);
+        let actors = Actors::spawn(&client, fake.clock(), &rules, everything(), &stop);
         let cluster = KubeCluster::new(client);
         for name in ["kite", "kite-images"] {
             let namespace = Namespace {
@@ -188,7 +188,7 @@ async fn readiness_names_what_is_missing_until_it_is_there() {
     let (client, rules) = (fake.client(), Arc::new(Rules::instant()));
     let site = Site {
         cluster: KubeCluster::new(fake.client()),
-        _actors: Actors::spawn(&client, fake.clock(), &rules, everything(false), &stop),
+        _actors: Actors::spawn(&client, fake.clock(), &rules, everything(), &stop),
         fake,
         actors: stop,
     };

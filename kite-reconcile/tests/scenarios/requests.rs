@@ -60,13 +60,7 @@ impl Counted {
             .unwrap();
         let stop = CancellationToken::new();
         let people = fake.client();
-        let actors = Actors::spawn(
-            &people,
-            fake.clock(),
-            &Arc::new(rules),
-            everything(false),
-            &stop,
-        );
+        let actors = Actors::spawn(&people, fake.clock(), &Arc::new(rules), everything(), &stop);
         let cluster = KubeCluster::new(people);
         for name in ["kite", "kite-images"] {
             let namespace = Namespace {

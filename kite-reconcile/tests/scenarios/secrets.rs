@@ -76,7 +76,7 @@ impl Installed {
         }
         let (people, stop) = (fake.client(), CancellationToken::new());
         let rules = Arc::new(Rules::instant());
-        let actors = Actors::spawn(&people, fake.clock(), &rules, everything(false), &stop);
+        let actors = Actors::spawn(&people, fake.clock(), &rules, everything(), &stop);
         let cluster = KubeCluster::new(people);
         cluster.create(&platform()).await.unwrap();
         cluster.create(&image("debian-12")).await.unwrap();

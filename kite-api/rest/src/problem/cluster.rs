@@ -52,7 +52,7 @@ impl Problem {
                 )
                 .retry_after(retry_after.unwrap_or(Duration::from_secs(2)))
             }
-            ClusterError::HeldBack { .. }
+            ClusterError::NotLeader { .. }
             | ClusterError::Unreadable { .. }
             | ClusterError::Other { .. } => {
                 tracing::error!(%error, "the cluster gave an answer that makes no sense");

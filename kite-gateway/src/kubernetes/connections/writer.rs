@@ -349,7 +349,7 @@ fn what_came_of(error: &ClusterError) -> Sent {
         | ClusterError::AlreadyExists { .. }
         | ClusterError::Unreadable { .. } => Sent::Refused,
         ClusterError::Unavailable { .. }
-        | ClusterError::HeldBack { .. }
+        | ClusterError::NotLeader { .. }
         | ClusterError::Other { .. } => Sent::Lost,
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use kite_cluster::{
-    Cluster, ClusterError, ClusterExt as _, FieldManager, HeldBack, Listed, Object, ObjectKey,
+    Cluster, ClusterError, ClusterExt as _, FieldManager, Listed, NotLeader, Object, ObjectKey,
     Unread,
 };
 use kube::{
@@ -181,8 +181,8 @@ impl<C: Cluster> CachedCluster<C> {
 fn tells_nothing(error: &ClusterError) -> bool {
     matches!(
         error,
-        ClusterError::HeldBack {
-            reason: HeldBack::NotLeading,
+        ClusterError::NotLeader {
+            reason: NotLeader::NotLeading,
             ..
         } | ClusterError::Forbidden { .. }
             | ClusterError::Invalid { .. }

@@ -25,7 +25,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tower::{ServiceExt as _, service_fn};
 
-use super::{CachedCluster, Caches, Feeder, live, watches::Watches};
+use super::{CacheWriter, CachedCluster, Caches, uncached, watches::Watches};
 use crate::{health::Health, kinds::Whole};
 
 /// A kind with a field that not everything fits.
@@ -70,12 +70,12 @@ async fn a_cache_is_passed_by_while_its_watch_fails() {
     let (tried, stop) = (running.tried(), CancellationToken::new());
     tokio::spawn(running.run(Health::default(), stop.clone()));
     tried.await;
-    assert!(caches.is_filled::<Node>(), "listed");
+    assert!(caches.is_synced::<Node>(), "listed");
     is_down.store(true, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert!(caches.is_filled::<Node>(), "a short while is nothing");
+    assert!(caches.is_synced::<Node>(), "a short while is nothing");
     tokio::time::sleep(Duration::from_secs(90)).await;
-    assert!(!caches.is_filled::<Node>());
+    assert!(!caches.is_synced::<Node>());
     let plain = KubeCluster::new(fake.client());
     let reader = CachedCluster::new(plain.clone(), caches.clone());
     let node = serde_json::from_value(json!({"metadata": {"name": "node-1"}})).unwrap();
@@ -135,7 +135,7 @@ async fn one_object_that_cannot_be_read_does_not_hide_the_others() {
     let all = ListParams::default();
     let list = || reader.list::<Claim>(None, &all);
     // From the cache as from the API server.
-    for found in [list().await.unwrap(), live(list()).await.unwrap()] {
+    for found in [list().await.unwrap(), uncached(list()).await.unwrap()] {
         assert_eq!(found.items.len(), 2);
         let told = found.complete().unwrap_err().to_string();
         assert!(
@@ -161,15 +161,15 @@ async fn one_object_that_cannot_be_read_does_not_hide_the_others() {
 /// A cache that hears of objects which may not be readable.
 struct Hears {
     caches: Caches,
-    feeder: Feeder<ConfigMap>,
+    writer: CacheWriter<ConfigMap>,
 }
 
 impl Hears {
     fn new() -> Self {
         let mut builder = Caches::builder();
-        let feeder = builder.packed(None, |_| {});
+        let writer = builder.packed(None, |_| {});
         let caches = builder.build();
-        Self { caches, feeder }
+        Self { caches, writer }
     }
 
     /// Who is told of, whether as gone, and whether something was mended.
@@ -179,7 +179,7 @@ impl Hears {
     ) -> (Vec<(String, bool)>, bool) {
         let (mut told, mut is_mended) = (Vec::new(), false);
         for event in events {
-            is_mended |= self.feeder.apply_lenient(event, |map| {
+            is_mended |= self.writer.apply_lenient(event, |map| {
                 let is_gone = map.metadata.deletion_timestamp.is_some();
                 told.push((map.metadata.name.clone().unwrap(), is_gone));
             });
