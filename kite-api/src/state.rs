@@ -207,10 +207,7 @@ impl FromRef<ApiState> for Accounts {
 
 impl FromRef<ApiState> for Bodies {
     fn from_ref(state: &ApiState) -> Self {
-        Self {
-            memory: state.inner.bodies.clone(),
-            vocabulary: VOCABULARY,
-        }
+        Self::new(state.inner.bodies.clone()).speaking(VOCABULARY)
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) async fn is_out_of_reach<C: Cluster>(
     };
     match names::user_of_namespace(namespace) {
         Some(user) => {
-            let user = uncached(cluster.find::<KiteUser>(&ObjectKey::cluster(user))).await;
+            let user = uncached(cluster.get_opt::<KiteUser>(&ObjectKey::cluster(user))).await;
             matches!(user, Ok(None))
         }
         None => true,
@@ -44,7 +44,7 @@ pub(crate) async fn goes_with_namespace<C: Cluster>(
         return false;
     };
     let key = ObjectKey::cluster(namespace);
-    match uncached(cluster.find::<Namespace>(&key)).await {
+    match uncached(cluster.get_opt::<Namespace>(&key)).await {
         Ok(found) => found.is_none_or(|it| it.metadata.deletion_timestamp.is_some()),
         // Whoever may not look knows nothing of it.
         Err(_) => false,

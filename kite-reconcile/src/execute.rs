@@ -228,7 +228,7 @@ async fn restart<C: Cluster>(
     machine: &ObjectKey,
     instance: &str,
 ) -> Result<(), ClusterError> {
-    let running = uncached(cluster.find::<VirtualMachineInstance>(machine)).await?;
+    let running = uncached(cluster.get_opt::<VirtualMachineInstance>(machine)).await?;
     let is_meant = running.is_some_and(|running| {
         running.uid().as_deref() == Some(instance) && running.metadata.deletion_timestamp.is_none()
     });
@@ -236,8 +236,12 @@ async fn restart<C: Cluster>(
         return Ok(());
     }
     let options = serde_json::json!({});
-    let asked =
-        cluster.invoke::<VirtualMachine>(kubevirt::SUBRESOURCES, machine, "restart", &options);
+    let asked = cluster.put_subresource::<VirtualMachine>(
+        kubevirt::SUBRESOURCES,
+        machine,
+        "restart",
+        &options,
+    );
     match asked.await {
         // It is restarting already, or is not running any more.
         Ok(()) | Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => Ok(()),

@@ -39,7 +39,7 @@ pub(crate) async fn order<C: Cluster>(
             // breath: let it be tried anew.
             let key = ObjectKey::of(order);
             let found = cluster
-                .find::<VirtualMachineInstanceMigration>(&key)
+                .get_opt::<VirtualMachineInstanceMigration>(&key)
                 .await?;
             Ok(Outcome::Stored(found.ok_or(error)?.into()).into())
         }

@@ -33,6 +33,7 @@ const SHOWN: [&str; 15] = [
 
 /// The watched copies of what signing in rests on.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Copies {
     /// Accounts.
     pub users: Cache<KiteUser>,

@@ -238,12 +238,14 @@ async fn end_one(
         "metadata": { "uid": connection.uid() },
         "spec": { "end": end },
     });
-    let edit = state.cluster().edit(kite_core::managers::API, &key, &patch);
+    let edit = state
+        .cluster()
+        .merge_patch(kite_core::managers::API, &key, &patch);
     let written: KiteConnection = match edit.await {
         Ok(written) => written,
         // Somebody else was first, or the cluster does not want it so.
         Err(refused @ ClusterError::Invalid { .. }) => {
-            let now = state.cluster().find::<KiteConnection>(&key).await?;
+            let now = state.cluster().get_opt::<KiteConnection>(&key).await?;
             let now = now.filter(|it| it.uid() == connection.uid());
             let now = now.ok_or_else(|| Problem::not_found("session", &key.name))?;
             if now.spec.end.is_none() {

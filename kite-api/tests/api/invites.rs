@@ -50,7 +50,7 @@ async fn edit_user(world: &World, name: &str, spec: Value) {
     let patch = json!({ "spec": spec });
     let edited: KiteUser = world
         .cluster
-        .edit(kite_core::managers::CONTROLLER, &key, &patch)
+        .merge_patch(kite_core::managers::CONTROLLER, &key, &patch)
         .await
         .unwrap();
     world.state.caches().users.caught_up_with(&edited).await;
@@ -260,7 +260,7 @@ async fn go_on_after(
     let refused = send(healthy, ask(&eve)).await;
     refused.is_problem(409, "invite-over");
     let key = ObjectKey::cluster(eve);
-    let eve: Option<KiteUser> = world.cluster.find(&key).await.unwrap();
+    let eve: Option<KiteUser> = world.cluster.get_opt(&key).await.unwrap();
     assert!(eve.is_none(), "{case}");
     let used = object(world, &made).await.status.unwrap();
     assert_eq!(used.used_by.unwrap().name, ann, "{case}");

@@ -361,7 +361,7 @@ async fn the_sessions_of_a_gateway_that_is_gone_end_and_those_of_others_do_not()
         let name = names::heartbeat(instance.id());
         let key = ObjectKey::namespaced(names::PLATFORM_NAMESPACE, name);
         let cluster = &world.cluster;
-        let lease = cluster.find::<k8s_openapi::api::coordination::v1::Lease>(&key);
+        let lease = cluster.get_opt::<k8s_openapi::api::coordination::v1::Lease>(&key);
         lease.await.unwrap()
     };
     assert!(lease(&gone).await.is_none() && lease(&there).await.is_some());

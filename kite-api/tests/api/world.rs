@@ -161,7 +161,11 @@ impl World {
         let key = ObjectKey::cluster(names::PLATFORM);
         let manager = FieldManager::new("kubectl");
         let patch = json!({ "spec": spec });
-        let edited: KitePlatform = self.cluster.edit(manager, &key, &patch).await.unwrap();
+        let edited: KitePlatform = self
+            .cluster
+            .merge_patch(manager, &key, &patch)
+            .await
+            .unwrap();
         self.state.caches().platforms.caught_up_with(&edited).await;
     }
 
@@ -176,7 +180,7 @@ impl World {
 
     pub async fn find_bootstrap_secret(&self) -> Option<Secret> {
         let key = ObjectKey::namespaced(names::PLATFORM_NAMESPACE, names::BOOTSTRAP_SECRET);
-        self.cluster.find(&key).await.unwrap()
+        self.cluster.get_opt(&key).await.unwrap()
     }
 
     /// An account as `kubectl` would make it, with its namespace, signed in.
@@ -233,7 +237,11 @@ impl World {
             let patch = json!({"spec": {"provedAt": &hour_ago}});
             let key = ObjectKey::of(&session);
             let manager = FieldManager::new("test");
-            let edited: KiteSession = self.cluster.edit(manager, &key, &patch).await.unwrap();
+            let edited: KiteSession = self
+                .cluster
+                .merge_patch(manager, &key, &patch)
+                .await
+                .unwrap();
             self.state.caches().sessions.caught_up_with(&edited).await;
         }
     }
@@ -266,7 +274,7 @@ impl World {
     /// The VM as the API server has it.
     pub async fn vm(&self, owner: &str, name: &str) -> Option<KiteVirtualMachine> {
         let key = ObjectKey::namespaced(names::user_namespace(owner), name);
-        self.cluster.find(&key).await.unwrap()
+        self.cluster.get_opt(&key).await.unwrap()
     }
 
     /// Waits until the API has seen something.

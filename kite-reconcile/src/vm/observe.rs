@@ -340,7 +340,7 @@ async fn find<K: Object, C: Cluster>(
     cluster: &C,
     key: ObjectKey,
 ) -> Result<Option<K>, ClusterError> {
-    cluster.find(&key).await
+    cluster.get_opt(&key).await
 }
 
 /// The disk `found` of a VM, and its claim. That one with data is gone is a grave
@@ -562,7 +562,7 @@ async fn secret<C: Cluster>(
     key: ObjectKey,
     deleting: bool,
 ) -> Result<Option<Secret>, ClusterError> {
-    match cluster.find(&key).await {
+    match cluster.get_opt(&key).await {
         Err(error) if deleting => {
             let namespace = key.namespace.as_deref();
             if goes_with_namespace(cluster, namespace, &error).await
@@ -580,7 +580,7 @@ async fn secret<C: Cluster>(
 /// Whether its Secrets may not be seen for want of a right that nobody gives.
 async fn is_refused<C: Cluster>(cluster: &C, vm: &Vm<'_>) -> bool {
     let key = ObjectKey::namespaced(vm.namespace, names::ssh_key_secret(vm.name));
-    match cluster.find::<Secret>(&key).await {
+    match cluster.get_opt::<Secret>(&key).await {
         Ok(_) => false,
         Err(error) => is_out_of_reach(cluster, key.namespace.as_deref(), &error).await,
     }
@@ -616,13 +616,16 @@ fn may_run(machine: &VirtualMachine) -> bool {
 /// The user whose namespace this is.
 async fn owner<C: Cluster>(cluster: &C, namespace: &str) -> Result<Option<KiteUser>, ClusterError> {
     match names::user_of_namespace(namespace) {
-        Some(user) => cluster.find(&ObjectKey::cluster(user)).await,
+        Some(user) => cluster.get_opt(&ObjectKey::cluster(user)).await,
         None => Ok(None),
     }
 }
 
 async fn image<C: Cluster>(cluster: &C, name: &str) -> Result<ImageSeen, ClusterError> {
-    if let Some(image) = cluster.find::<KiteImage>(&ObjectKey::cluster(name)).await? {
+    if let Some(image) = cluster
+        .get_opt::<KiteImage>(&ObjectKey::cluster(name))
+        .await?
+    {
         return Ok(ImageSeen::Found(Box::new(image)));
     }
     let all = cluster

@@ -499,7 +499,10 @@ async fn a_lease_that_is_deleted_or_taken_away_ends_a_term_at_once() {
         serde_json::json!({"spec": {"holderIdentity": "somebody", "leaseDurationSeconds": 40}});
     let manager = kite_core::cluster::FieldManager::new("person");
     let key = kite_core::cluster::ObjectKey::namespaced("kite", "kite-controller");
-    admin.edit::<Lease>(manager, &key, &taken).await.unwrap();
+    admin
+        .merge_patch::<Lease>(manager, &key, &taken)
+        .await
+        .unwrap();
     sleep(Duration::from_secs(4)).await;
     assert!(!first.leads());
     let waits = LeaderState::Candidate(Some("somebody".to_owned()));

@@ -78,7 +78,7 @@ impl Live {
             namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
             name: name.to_owned(),
         };
-        self.cluster.find(&key).await.unwrap()
+        self.cluster.get_opt(&key).await.unwrap()
     }
 
     /// Waits, in virtual time, until the object is as `wanted`.
@@ -110,7 +110,10 @@ impl Live {
     async fn edit<K: Object>(&self, namespace: &str, name: &str, patch: serde_json::Value) {
         let key = ObjectKey::namespaced(namespace, name);
         let manager = FieldManager::new("person");
-        self.cluster.edit::<K>(manager, &key, &patch).await.unwrap();
+        self.cluster
+            .merge_patch::<K>(manager, &key, &patch)
+            .await
+            .unwrap();
     }
 
     /// Another set of controllers on the same cluster, with keys of its own.
@@ -427,7 +430,7 @@ async fn others_get_their_rights_in_users_namespaces_and_keep_them() {
         json!({"subjects": [{"kind": "ServiceAccount", "name": "mallory", "namespace": "kite"}]});
     let key = ObjectKey::namespaced(home, "kite-gateway-users");
     live.cluster
-        .edit::<RoleBinding>(FieldManager::new("mallory"), &key, &wrong)
+        .merge_patch::<RoleBinding>(FieldManager::new("mallory"), &key, &wrong)
         .await
         .unwrap();
     live.until(home, "kite-gateway-users", &keys).await;

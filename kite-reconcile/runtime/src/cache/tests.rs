@@ -112,7 +112,7 @@ impl Lagging {
     }
 
     pub(super) async fn seen(&self, name: &str) -> Option<String> {
-        let found = self.cached.find::<ConfigMap>(&key(name)).await.unwrap();
+        let found = self.cached.get_opt::<ConfigMap>(&key(name)).await.unwrap();
         found.and_then(|map| map.data?.get("value").cloned())
     }
 
@@ -475,7 +475,7 @@ async fn a_deletion_is_in_doubt_until_it_is_shown_and_only_where_it_matters() {
     }
     let a = it
         .plain
-        .find::<ConfigMap>(&key("a"))
+        .get_opt::<ConfigMap>(&key("a"))
         .await
         .unwrap()
         .unwrap();
@@ -493,7 +493,7 @@ async fn a_deletion_is_in_doubt_until_it_is_shown_and_only_where_it_matters() {
     assert_eq!(list(&it, "a").await, (0, 0), "and believed");
     let b = it
         .plain
-        .find::<ConfigMap>(&key("b"))
+        .get_opt::<ConfigMap>(&key("b"))
         .await
         .unwrap()
         .unwrap();
@@ -517,7 +517,7 @@ async fn a_deletion_that_finalizers_hold_up_is_shown_by_its_beginning() {
     assert_eq!(it.requests(it.seen("a")).await, (Some("1".to_owned()), 0));
     let going = it
         .plain
-        .find::<ConfigMap>(&key("a"))
+        .get_opt::<ConfigMap>(&key("a"))
         .await
         .unwrap()
         .unwrap();

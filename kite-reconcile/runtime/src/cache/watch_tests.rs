@@ -81,11 +81,14 @@ async fn a_cache_is_passed_by_while_its_watch_fails() {
     let node = serde_json::from_value(json!({"metadata": {"name": "node-1"}})).unwrap();
     plain.create::<Node>(&node).await.unwrap();
     let key = ObjectKey::cluster("node-1");
-    assert!(reader.find::<Node>(&key).await.unwrap().is_some(), "asked");
+    assert!(
+        reader.get_opt::<Node>(&key).await.unwrap().is_some(),
+        "asked"
+    );
     is_down.store(false, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(60)).await;
     let mark = fake.log().mark();
-    assert!(reader.find::<Node>(&key).await.unwrap().is_some());
+    assert!(reader.get_opt::<Node>(&key).await.unwrap().is_some());
     assert!(fake.log().since(&mark).entries.is_empty(), "listed anew");
     stop.cancel();
 }
@@ -123,7 +126,7 @@ async fn one_object_that_cannot_be_read_does_not_hide_the_others() {
     tokio::spawn(running.run(Health::default(), stop.clone()));
     tokio::time::sleep(Duration::from_secs(60)).await;
     let reader = CachedCluster::new(KubeCluster::new(fake.client()), caches.clone());
-    let find = async |name: &str| reader.find::<Claim>(&ObjectKey::cluster(name)).await;
+    let find = async |name: &str| reader.get_opt::<Claim>(&ObjectKey::cluster(name)).await;
 
     let mark = fake.log().mark();
     assert!(find("good").await.unwrap().is_some());

@@ -162,7 +162,7 @@ impl World {
 
     async fn finds(&self, namespace: &str, name: &str) -> Result<bool, ClusterError> {
         let key = ObjectKey::namespaced(namespace, name);
-        Ok(self.reader.find::<Secret>(&key).await?.is_some())
+        Ok(self.reader.get_opt::<Secret>(&key).await?.is_some())
     }
 
     async fn lists(&self, namespace: Option<&str>) -> Result<usize, ClusterError> {

@@ -101,7 +101,7 @@ async fn take_off<K: Object, C: Cluster>(
         Err(conflict @ ClusterError::Conflict { .. }) => conflict,
         done => return done,
     };
-    let now = uncached(cluster.find::<K>(&ObjectKey::of(object))).await?;
+    let now = uncached(cluster.get_opt::<K>(&ObjectKey::of(object))).await?;
     match now.filter(|now| now.uid() == object.uid()) {
         None => Ok(()),
         Some(now)
