@@ -144,7 +144,7 @@ impl kite_runtime::plan::Change for Change {
                 format!("delete {} {}", object.kind(), object.key())
             }
             Self::RemoveFinalizer(object, _) => {
-                format!("let go of {} {}", object.kind(), object.key())
+                format!("remove a finalizer of {} {}", object.kind(), object.key())
             }
         }
     }

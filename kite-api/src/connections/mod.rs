@@ -30,12 +30,12 @@ use axum::extract::{Path, Query, State};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
+    cluster::{Cluster as _, ClusterError, ObjectKey},
     crd::{AccessLevel, EndWish, KiteConnection},
 };
 use kite_identity::{Caller, whose};
 use kite_rest::{Accepted, Answer, Items, LINE, Named, Page, Problem, ProblemKind, audit::note};
-use kube::ResourceExt as _;
+use kube::{ResourceExt as _, api::ListParams};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -245,8 +245,13 @@ async fn end_one(
         Ok(written) => written,
         // Somebody else was first, or the cluster does not want it so.
         Err(refused @ ClusterError::Invalid { .. }) => {
-            let now = state.cluster().get_opt::<KiteConnection>(&key).await?;
-            let now = now.filter(|it| it.uid() == connection.uid());
+            // The API may list them, and reads none by name.
+            let by_name = ListParams::default().fields(&format!("metadata.name={}", key.name));
+            let now = state
+                .cluster()
+                .list::<KiteConnection>(key.namespace.clone(), &by_name);
+            let mut now = now.await?.items.into_iter();
+            let now = now.find(|it| it.uid() == connection.uid());
             let now = now.ok_or_else(|| Problem::not_found("session", &key.name))?;
             if now.spec.end.is_none() {
                 return Err(refused.into());

@@ -72,7 +72,7 @@ pub struct KindOptions<K> {
 pub struct IndexedBy<K> {
     /// Lists of one namespace are answered without looking at all others.
     pub namespace: bool,
-    /// Labels that transform a list down to few objects.
+    /// Labels that narrow a list down to few objects.
     pub labels: &'static [&'static str],
     /// Other values by which objects are found, each with its name.
     pub others: fn(&K) -> Vec<(&'static str, String)>,

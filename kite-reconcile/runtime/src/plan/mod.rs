@@ -97,7 +97,7 @@ impl<C: Change> Step<C> {
         match self {
             Self::AddFinalizer(name) => format!("add finalizer {name}"),
             Self::RemoveFinalizer(name) => format!("remove finalizer {name}"),
-            Self::WriteStatus => "tell what is asked for".to_owned(),
+            Self::WriteStatus => "write the status".to_owned(),
             Self::DeleteSelf => "delete the object itself".to_owned(),
             Self::Change(change) => change.describe(),
         }
