@@ -264,7 +264,7 @@ impl ApiStateBuilder {
             Audited::new(cluster.clone(), Arc::clone(&caches) as _),
             kite_core::managers::API,
         ));
-        let accounts = Accounts::new(Arc::clone(&store), caches.of_accounts(), settings)
+        let accounts = Accounts::new(Arc::clone(&store), caches.of_accounts().clone(), settings)
             .await
             .map_err(|problem: Problem| BuildError(problem.detail().to_owned()))?;
         let inner = Arc::new(Inner {

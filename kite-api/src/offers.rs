@@ -418,7 +418,7 @@ async fn made_by(
     let (Some(stamp), Some(name)) = (stamp, name) else {
         return Ok(None);
     };
-    let there = state.cluster().find(&ObjectKey::cluster(name)).await?;
+    let there = state.cluster().get_opt(&ObjectKey::cluster(name)).await?;
     let there: Option<KiteVirtualMachineOffer> = there.filter(|it| stamp.is_on(it));
     let Some(there) = there else {
         return Ok(None);

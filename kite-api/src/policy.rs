@@ -189,7 +189,7 @@ mod tests {
     ];
 
     /// One character per level in ascending order, one word per [`Whose`].
-    const EXPECTED: [(Action, &str); 16] = [
+    const OF_VMS: [(Action, &str); 16] = [
         (Action::SeeImages, "RUMA RUMA RUMA RUMA RUMA"),
         (Action::SeeOffers, "RUMA RUMA RUMA RUMA RUMA"),
         (Action::SeeVm, "RUMA --MA --MA --MA --MA"),
@@ -208,7 +208,30 @@ mod tests {
         (Action::ManageProviders, "---A ---A ---A ---A ---A"),
     ];
 
-    fn row(action: Action) -> String {
+    const OF_ACCOUNTS: [(AccountAction, &str); 17] = [
+        (AccountAction::UseAccount, "RUMA ---- ---- ---- ----"),
+        (AccountAction::EditAccount, "-UMA ---- ---- ---- ----"),
+        (AccountAction::EditAccountKeys, "-UMA ---A ---A ---A ---A"),
+        (AccountAction::ChangePassword, "RUMA ---A ---A ---A ---A"),
+        (
+            AccountAction::ManageSecondFactor,
+            "RUMA ---A ---A ---A ---A",
+        ),
+        (AccountAction::ManageIdentities, "RUMA ---A ---A ---A ---A"),
+        (AccountAction::ManageTokens, "RUMA ---- ---- ---- ----"),
+        (AccountAction::PutAwayNotices, "RUMA ---- ---- ---- ----"),
+        (AccountAction::SeeUsers, "---A ---A ---A ---A ---A"),
+        (AccountAction::CreateUser, "---A ---A ---A ---A ---A"),
+        (AccountAction::EditUser, "---A ---A ---A ---A ---A"),
+        (AccountAction::SetAccessLevel, "---- ---A ---A ---A ---A"),
+        (AccountAction::SuspendUser, "---- ---A ---A ---A ---A"),
+        (AccountAction::DeleteUser, "---- ---A ---A ---A ---A"),
+        (AccountAction::ManageInvites, "---A ---A ---A ---A ---A"),
+        (AccountAction::SignOutEveryone, "---A ---A ---A ---A ---A"),
+        (AccountAction::RotateSealKey, "---A ---A ---A ---A ---A"),
+    ];
+
+    fn row<A: Act>(action: A) -> String {
         Whose::ALL
             .map(|whose| {
                 LEVELS
@@ -227,66 +250,59 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_the_documented_one() {
-        assert_eq!(EXPECTED.map(|(action, _)| action), Action::ALL);
-        for (action, expected) in EXPECTED {
-            assert_eq!(row(action), expected, "{action:?}");
-        }
+    fn the_tables_are_the_documented_ones() {
+        assert_eq!(OF_VMS.map(|(action, _)| action), Action::ALL);
+        assert_eq!(OF_ACCOUNTS.map(|(action, _)| action), AccountAction::ALL);
+        OF_VMS.into_iter().for_each(documented);
+        OF_ACCOUNTS.into_iter().for_each(documented);
     }
 
-    #[test]
-    fn the_documentation_shows_the_table() {
+    fn documented<A: Act>((action, expected): (A, &str)) {
+        assert_eq!(row(action), expected, "{action:?}");
         let docs = include_str!("../../docs/api.md");
-        for action in Action::ALL {
-            let name = format!("| `{action:?}`:");
-            let line = docs.lines().find(|line| line.starts_with(&name));
-            let cells = line.map(|line| {
-                let cells: Vec<_> = line.split('|').skip(2).map(str::trim).collect();
-                cells.join(" ").trim().to_owned()
-            });
-            assert_eq!(cells, Some(row(action)), "{action:?}");
-            let cell = |access| {
-                let scope = action.scope(access);
-                scope.map_or("never".to_owned(), |scope| format!("`{}`", scope.as_str()))
-            };
-            let [read, write] = Access::ALL.map(cell);
-            let line = format!("| `{action:?}` | {read} | {write} |");
-            assert!(docs.lines().any(|it| it == line), "{line}");
-        }
+        let name = format!("| `{action:?}`:");
+        let line = docs.lines().find(|line| line.starts_with(&name));
+        let cells = line.map(|line| {
+            let cells: Vec<_> = line.split('|').skip(2).map(str::trim).collect();
+            cells.join(" ").trim().to_owned()
+        });
+        assert_eq!(cells.as_deref(), Some(expected), "{action:?}");
+        let cell = |access| {
+            let scope = action.scope(access);
+            scope.map_or("never".to_owned(), |scope| format!("`{}`", scope.as_str()))
+        };
+        let [read, write] = Access::ALL.map(cell);
+        let line = format!("| `{action:?}` | {read} | {write} |");
+        assert!(docs.lines().any(|it| it == line), "{line}");
+        let other = Whose::Other(AccessLevel::User);
+        let asks = match (
+            action.asks_for_proof(Whose::Own),
+            action.asks_for_proof(other),
+        ) {
+            (true, true) => "always",
+            (false, true) => "of others",
+            // What nobody is asked for.
+            (false, false) => return,
+            (true, false) => "own",
+        };
+        let line = format!("| `{action:?}` | {asks} |");
+        assert!(docs.lines().any(|it| it == line), "{line}");
     }
 
     #[test]
     fn more_power_never_means_fewer_rights_over_others() {
-        for action in Action::ALL {
-            for whose in Whose::ALL {
-                for pair in LEVELS.windows(2) {
-                    assert!(
-                        !action.is_allowed(pair[0], whose) || action.is_allowed(pair[1], whose),
-                        "{action:?} {whose:?} {pair:?}"
-                    );
-                }
-            }
-        }
+        Action::ALL.into_iter().for_each(grows_with_power);
+        AccountAction::ALL.into_iter().for_each(grows_with_power);
     }
 
-    #[test]
-    fn the_documentation_lists_what_asks_for_a_proof() {
-        let docs = include_str!("../../docs/api.md");
-        let other = Whose::Other(AccessLevel::User);
-        for action in Action::ALL {
-            let asks = (
-                action.asks_for_proof(Whose::Own),
-                action.asks_for_proof(other),
-            );
-            let cell = match asks {
-                (true, true) => "always",
-                (false, true) => "of others",
-                // What no account but an administrator's does is below `admin/` anyway.
-                (false, false) => continue,
-                (true, false) => "own",
-            };
-            let line = format!("| `{action:?}` | {cell} |");
-            assert!(docs.lines().any(|it| it == line), "{line}");
+    fn grows_with_power<A: Act>(action: A) {
+        for whose in Whose::ALL {
+            for pair in LEVELS.windows(2) {
+                assert!(
+                    !action.is_allowed(pair[0], whose) || action.is_allowed(pair[1], whose),
+                    "{action:?} {whose:?} {pair:?}"
+                );
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-//! [`ApiState`]: what every handler shares, and how it is built.
+//! [`ApiState`]: what every handler shares.
 
 use std::{
     sync::{
@@ -207,10 +207,7 @@ impl FromRef<ApiState> for Accounts {
 
 impl FromRef<ApiState> for Bodies {
     fn from_ref(state: &ApiState) -> Self {
-        Self {
-            memory: state.inner.bodies.clone(),
-            vocabulary: VOCABULARY,
-        }
+        Self::new(state.inner.bodies.clone()).speaking(VOCABULARY)
     }
 }
 

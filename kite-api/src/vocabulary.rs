@@ -3,11 +3,8 @@
 use kite_rest::Vocabulary;
 
 /// Kite's words.
-pub(crate) const VOCABULARY: Vocabulary = Vocabulary {
-    remedy: of,
-    renamed,
-    quota,
-};
+pub(crate) const VOCABULARY: Vocabulary =
+    Vocabulary::new().remedy(of).renamed(renamed).quota(quota);
 
 fn quota(what: &str) -> String {
     format!(

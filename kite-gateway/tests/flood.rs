@@ -334,5 +334,8 @@ async fn what_does_not_fit_waits_and_arrives_whole() {
     for upload in uploads {
         assert_eq!(upload.await.unwrap(), EACH.to_string());
     }
+    // The gateway would wait for who is still connected.
+    drop(handle);
+    bed.emptied().await;
     bed.end().await;
 }

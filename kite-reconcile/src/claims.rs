@@ -22,7 +22,7 @@ use kube::{
 
 pub use crate::claim_state::ClaimState;
 use crate::{
-    cache::live,
+    cache::uncached,
     plan::{Change, Step},
 };
 
@@ -204,7 +204,7 @@ pub(crate) async fn inspect<C: Cluster>(
     wanted: &KiteReservation,
 ) -> Result<ClaimState, ClusterError> {
     let key = ObjectKey::of(wanted);
-    let Some(reservation) = cluster.find::<KiteReservation>(&key).await? else {
+    let Some(reservation) = cluster.get_opt::<KiteReservation>(&key).await? else {
         return Ok(ClaimState::Free);
     };
     if reservation.spec.holder == wanted.spec.holder || reservation.spec.kept.is_some() {
@@ -233,7 +233,7 @@ async fn user_of_departed<C: Cluster>(
     let Some(user) = namespace.and_then(names::user_of_namespace) else {
         return Ok(None);
     };
-    let user = live(cluster.find::<KiteUser>(&ObjectKey::cluster(user))).await?;
+    let user = uncached(cluster.get_opt::<KiteUser>(&ObjectKey::cluster(user))).await?;
     let was_there = |user: &KiteUser| user.creation_timestamp() <= claim.creation_timestamp();
     Ok(user.filter(was_there).and_then(|user| user.uid()))
 }
@@ -262,7 +262,10 @@ pub(crate) async fn fulfil<C: Cluster>(
         "spec": {"fulfilled": true},
     });
     let key = ObjectKey::of(claim);
-    match cluster.edit::<KiteReservation>(manager, &key, &patch).await {
+    match cluster
+        .merge_patch::<KiteReservation>(manager, &key, &patch)
+        .await
+    {
         Ok(fulfilled) => Ok(ClaimState::Mine(fulfilled)),
         Err(ClusterError::NotFound { .. }) => Ok(ClaimState::Free),
         Err(error) => Err(error),
@@ -282,7 +285,10 @@ pub(crate) async fn keep<C: Cluster>(
         "spec": {"kept": kept},
     });
     let key = ObjectKey::of(claim);
-    match cluster.edit::<KiteReservation>(manager, &key, &patch).await {
+    match cluster
+        .merge_patch::<KiteReservation>(manager, &key, &patch)
+        .await
+    {
         Ok(kept) => Ok(ClaimState::Kept(kept)),
         Err(ClusterError::NotFound { .. }) => Ok(ClaimState::Free),
         Err(error) => Err(error),
@@ -304,7 +310,10 @@ pub(crate) async fn take_back<C: Cluster>(
         "spec": {"holder": wanted.spec.holder, "kept": null},
     });
     let key = ObjectKey::of(kept);
-    match cluster.edit::<KiteReservation>(manager, &key, &patch).await {
+    match cluster
+        .merge_patch::<KiteReservation>(manager, &key, &patch)
+        .await
+    {
         Ok(taken) => Ok(ClaimState::Mine(taken)),
         Err(ClusterError::NotFound { .. }) => Ok(ClaimState::Free),
         Err(conflict @ ClusterError::Conflict { .. }) => match inspect(cluster, wanted).await? {
@@ -340,7 +349,7 @@ pub(crate) async fn give_up<C: Cluster>(
     {
         Err(ClusterError::NotFound { .. }) => Ok(()),
         Err(conflict @ ClusterError::Conflict { .. }) => {
-            match cluster.find::<KiteReservation>(&key).await? {
+            match cluster.get_opt::<KiteReservation>(&key).await? {
                 Some(left) if left.spec.holder == claim.spec.holder => Err(conflict),
                 Some(_) | None => Ok(()),
             }
@@ -352,7 +361,7 @@ pub(crate) async fn give_up<C: Cluster>(
 /// Whether the holder still exists. That it does not is only believed of the API
 /// server itself: a cache may not have heard of it yet.
 async fn is_alive<C: Cluster>(cluster: &C, holder: &Holder) -> Result<bool, ClusterError> {
-    Ok(is_known(cluster, holder).await? || live(is_known(cluster, holder)).await?)
+    Ok(is_known(cluster, holder).await? || uncached(is_known(cluster, holder)).await?)
 }
 
 async fn is_known<C: Cluster>(cluster: &C, holder: &Holder) -> Result<bool, ClusterError> {
@@ -362,11 +371,11 @@ async fn is_known<C: Cluster>(cluster: &C, holder: &Holder) -> Result<bool, Clus
     };
     let uid = match holder.kind {
         HolderKind::KiteVirtualMachine => cluster
-            .find::<KiteVirtualMachine>(&key)
+            .get_opt::<KiteVirtualMachine>(&key)
             .await?
             .and_then(|holder| holder.uid()),
         HolderKind::KiteUser => cluster
-            .find::<KiteUser>(&key)
+            .get_opt::<KiteUser>(&key)
             .await?
             .and_then(|holder| holder.uid()),
     };

@@ -11,7 +11,7 @@ use kite_core::{
     names,
 };
 
-use kite_runtime::cache::live;
+use kite_runtime::cache::uncached;
 
 /// Whether a request was refused for want of a right in a namespace that is no user's:
 /// nobody binds the role there that gives the right, unless an administrator of the cluster
@@ -26,7 +26,7 @@ pub(crate) async fn is_out_of_reach<C: Cluster>(
     };
     match names::user_of_namespace(namespace) {
         Some(user) => {
-            let user = live(cluster.find::<KiteUser>(&ObjectKey::cluster(user))).await;
+            let user = uncached(cluster.get_opt::<KiteUser>(&ObjectKey::cluster(user))).await;
             matches!(user, Ok(None))
         }
         None => true,
@@ -44,7 +44,7 @@ pub(crate) async fn goes_with_namespace<C: Cluster>(
         return false;
     };
     let key = ObjectKey::cluster(namespace);
-    match live(cluster.find::<Namespace>(&key)).await {
+    match uncached(cluster.get_opt::<Namespace>(&key)).await {
         Ok(found) => found.is_none_or(|it| it.metadata.deletion_timestamp.is_some()),
         // Whoever may not look knows nothing of it.
         Err(_) => false,

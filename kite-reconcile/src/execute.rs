@@ -19,15 +19,15 @@ use kube::{
 };
 
 use kite_runtime::{
-    events::Tale,
+    events::EventRecord,
     plan::{Done, Executor, PlanError as _},
 };
 
 use crate::{
     Error,
     cache::{
-        live,
         reading::{going, seeing_off},
+        uncached,
     },
     claims::{self, ClaimState},
     context::Tools,
@@ -134,7 +134,7 @@ impl Executor for Tools<'_> {
         self.settings.progress_every
     }
 
-    fn story(&self, old: &[Condition], new: &[Condition]) -> Vec<Tale> {
+    fn story(&self, old: &[Condition], new: &[Condition]) -> Vec<EventRecord> {
         story(old, new)
     }
 
@@ -199,13 +199,13 @@ impl Executor for Tools<'_> {
             }
             Change::DeleteUnchanged(object) => {
                 object.remove_unchanged(cluster).await?;
-                let left = live(object.find(cluster)).await?;
+                let left = uncached(object.find(cluster)).await?;
                 left_of(object, left)
             }
-            Change::LetGo(object, finalizer) => {
+            Change::RemoveFinalizer(object, finalizer) => {
                 object.let_go(cluster, finalizer).await?;
                 // Of what is not Kite's own, a cache need not have what tells whose it is.
-                let left = live(object.find(cluster)).await?;
+                let left = uncached(object.find(cluster)).await?;
                 left_of(object, left)
             }
         };
@@ -228,7 +228,7 @@ async fn restart<C: Cluster>(
     machine: &ObjectKey,
     instance: &str,
 ) -> Result<(), ClusterError> {
-    let running = live(cluster.find::<VirtualMachineInstance>(machine)).await?;
+    let running = uncached(cluster.get_opt::<VirtualMachineInstance>(machine)).await?;
     let is_meant = running.is_some_and(|running| {
         running.uid().as_deref() == Some(instance) && running.metadata.deletion_timestamp.is_none()
     });
@@ -236,8 +236,12 @@ async fn restart<C: Cluster>(
         return Ok(());
     }
     let options = serde_json::json!({});
-    let asked =
-        cluster.invoke::<VirtualMachine>(kubevirt::SUBRESOURCES, machine, "restart", &options);
+    let asked = cluster.put_subresource::<VirtualMachine>(
+        kubevirt::SUBRESOURCES,
+        machine,
+        "restart",
+        &options,
+    );
     match asked.await {
         // It is restarting already, or is not running any more.
         Ok(()) | Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => Ok(()),

@@ -76,7 +76,7 @@ impl Kinds for KiteKinds {
             config
         };
         options.by = index();
-        options.narrow = narrow;
+        options.transform = transform;
         options.is_packed = !is_reconciled::<K>();
         options.is_optional = is_optional::<K>();
         options.remedy = remedy(&K::group(&()));
@@ -205,7 +205,7 @@ fn index<K: Object>() -> Option<IndexedBy<K>> {
 }
 
 /// Takes away what no plan looks at.
-fn narrow<K: Object>(object: &mut K) {
+fn transform<K: Object>(object: &mut K) {
     let is_ours = object.labels().get(labels::MANAGED_BY).map(String::as_str)
         == Some(labels::MANAGED_BY_CONTROLLER);
     let is_compared = is_ours
@@ -309,7 +309,7 @@ mod tests {
             "data": {"staff": "cHJpdmF0ZQ=="},
         }))
         .unwrap();
-        narrow(&mut secret);
+        transform(&mut secret);
         let kept = serde_json::to_value(&secret.data).unwrap();
         assert_eq!(kept, json!({"staff": ""}));
         assert_eq!(secret.metadata.annotations, None);
@@ -330,7 +330,7 @@ mod tests {
                 "data": {key_secret::HOST_PRIVATE: "cHJpdmF0ZQ==", key_secret::HOST_PUBLIC: "cHVibGlj"},
             }))
             .unwrap();
-            narrow(&mut secret);
+            transform(&mut secret);
             let kept: Vec<_> = secret
                 .data
                 .iter()

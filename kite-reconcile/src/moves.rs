@@ -13,7 +13,7 @@ use kite_runtime::{Clock, plan::Done};
 
 use crate::{
     Error,
-    cache::live,
+    cache::uncached,
     objects::AnyObject,
     plan::{Outcome, Refusal, left_of},
 };
@@ -39,7 +39,7 @@ pub(crate) async fn order<C: Cluster>(
             // breath: let it be tried anew.
             let key = ObjectKey::of(order);
             let found = cluster
-                .find::<VirtualMachineInstanceMigration>(&key)
+                .get_opt::<VirtualMachineInstanceMigration>(&key)
                 .await?;
             Ok(Outcome::Stored(found.ok_or(error)?.into()).into())
         }
@@ -67,7 +67,7 @@ pub(crate) async fn call_off<C: Cluster>(
 ) -> Result<Done<Outcome>, Error> {
     let order_as_any = AnyObject::from(order.clone());
     order_as_any.remove_unchanged(cluster).await?;
-    let left = live(order_as_any.find(cluster)).await?;
+    let left = uncached(order_as_any.find(cluster)).await?;
     Ok(Done {
         outcome: left_of(&order_as_any, left),
         refusal: Some(refusal_of(order, why.to_owned(), CALLED_OFF, clock)),

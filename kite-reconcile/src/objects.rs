@@ -79,7 +79,7 @@ macro_rules! any_object {
             ) -> Result<Option<Self>, ClusterError> {
                 match self {
                     $( Self::$kind(object) => {
-                        Ok(cluster.find::<$kind>(&ObjectKey::of(&**object)).await?.map(Self::from))
+                        Ok(cluster.get_opt::<$kind>(&ObjectKey::of(&**object)).await?.map(Self::from))
                     } )*
                 }
             }

@@ -73,14 +73,14 @@ impl<'a> Planner for Offers<'a> {
         cluster: &C,
     ) -> Result<Observed, Error> {
         let name = names::offer_reservation(&object.name_any());
-        let claim: Option<KiteReservation> = cluster.find(&ObjectKey::cluster(name)).await?;
+        let claim: Option<KiteReservation> = cluster.get_opt(&ObjectKey::cluster(name)).await?;
         let claim = claim.filter(|claim| vm::is_claim_of(claim, object));
         let holder = match claim.as_ref().map(|claim| &claim.spec.holder) {
             None => None,
             Some(holder) => {
                 let namespace = holder.namespace.clone().unwrap_or_default();
                 let key = ObjectKey::namespaced(namespace, &holder.name);
-                let found: Option<KiteVirtualMachine> = cluster.find(&key).await?;
+                let found: Option<KiteVirtualMachine> = cluster.get_opt(&key).await?;
                 found.filter(|found| found.metadata.uid.as_ref() == Some(&holder.uid))
             }
         };
@@ -157,7 +157,7 @@ pub fn plan(
             unreadable: unread,
         },
         conditions: vec![condition],
-        again: expires_in.map_or(RESYNC, |left| left.min(RESYNC)),
+        requeue_after: expires_in.map_or(RESYNC, |left| left.min(RESYNC)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The controller as a process runs it: elected, fenced, paced, counted.
+//! The controller as a process runs it: elected, fenced, rate-limited, counted.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use kite_runtime::{
     health::Health,
     leader::{Election, ElectionError, Leadership},
     process::Process,
-    wire::Pace,
+    wire::RateLimiter,
 };
 use kube::Client;
 use prometheus_client::{metrics::info::Info, registry::Registry};
@@ -55,10 +55,10 @@ impl Operator {
         Self(Process::contending(REPORTER, election)).counted(request_metrics())
     }
 
-    /// Sends writes no faster than `pace`.
+    /// Sends writes no faster than `limiter`.
     #[must_use]
-    pub fn paced(self, pace: Pace) -> Self {
-        Self(self.0.paced(pace))
+    pub fn rate_limited(self, limiter: RateLimiter) -> Self {
+        Self(self.0.rate_limited(limiter))
     }
 
     /// Counts requests into `metrics`.

@@ -9,7 +9,7 @@ use kite_core::{
     },
 };
 
-use kite_runtime::events::{Severity, Tale};
+use kite_runtime::events::{EventRecord, Severity};
 
 use crate::vm::KEYS_REPLACED;
 
@@ -47,7 +47,7 @@ const EXPIRES_SOON: &str = "ExpiresSoon";
 /// only of what was reached and is worth a line by itself. Where a condition says
 /// the same for the same reason, nothing happened, whatever its message says by
 /// now. There are few: each is a request.
-pub fn story(old: &[Condition], new: &[Condition]) -> Vec<Tale> {
+pub fn story(old: &[Condition], new: &[Condition]) -> Vec<EventRecord> {
     // Ready last: it is what the others lead to.
     let (ready, others): (Vec<_>, Vec<_>) = new.iter().partition(|now| now.type_ == READY);
     others
@@ -59,36 +59,36 @@ pub fn story(old: &[Condition], new: &[Condition]) -> Vec<Tale> {
                 .is_none_or(|before| (&before.status, &before.reason) != (&now.status, &now.reason))
         })
         .filter_map(|now| match (now.type_.as_str(), now.status.as_str()) {
-            (READY, "True") => Some(tale(Severity::Normal, &now.reason, now)),
+            (READY, "True") => Some(record(Severity::Normal, &now.reason, now)),
             (READY, _) if ON_ITS_WAY.contains(&now.reason.as_str()) => None,
-            (READY, _) => Some(tale(Severity::Warning, &now.reason, now)),
-            (DISK_READY, "True") => Some(tale(Severity::Normal, DISK_READY, now)),
-            (EXPOSED, "True") => Some(tale(Severity::Normal, EXPOSED, now)),
+            (READY, _) => Some(record(Severity::Warning, &now.reason, now)),
+            (DISK_READY, "True") => Some(record(Severity::Normal, DISK_READY, now)),
+            (EXPOSED, "True") => Some(record(Severity::Normal, EXPOSED, now)),
             // Steps on the way to Ready, which tells of them.
             (other, _) if other.ends_with("Ready") || other == "Reserved" => None,
             // Its disk goes with it: whoever wants to keep it has to act.
-            (EXPIRED, "True") => Some(tale(Severity::Warning, &now.reason, now)),
+            (EXPIRED, "True") => Some(record(Severity::Warning, &now.reason, now)),
             (EXPIRED, _) if now.reason == EXPIRES_SOON => {
-                Some(tale(Severity::Warning, EXPIRES_SOON, now))
+                Some(record(Severity::Warning, EXPIRES_SOON, now))
             }
             // All else of it says that there was nothing to log in with from the start.
             (ACCESSIBLE, "False") if now.reason == KEYS_REPLACED => {
-                Some(tale(Severity::Warning, KEYS_REPLACED, now))
+                Some(record(Severity::Warning, KEYS_REPLACED, now))
             }
             (GATEWAY_HOST_KEY_KEPT, "False") => {
                 let reason = format!("GatewayHostKey{}", now.reason);
-                Some(tale(Severity::Warning, &reason, now))
+                Some(record(Severity::Warning, &reason, now))
             }
             (GATEWAY_HOST_KEY_KEPT, _) => None,
             // What befalls an object beside that, such as being idle.
-            (_, "True") => Some(tale(Severity::Normal, &now.reason, now)),
+            (_, "True") => Some(record(Severity::Normal, &now.reason, now)),
             _ => None,
         })
         .collect()
 }
 
-fn tale(severity: Severity, reason: &str, condition: &Condition) -> Tale {
-    Tale {
+fn record(severity: Severity, reason: &str, condition: &Condition) -> EventRecord {
+    EventRecord {
         severity,
         reason: reason.to_owned(),
         message: condition.message.clone(),
@@ -114,7 +114,7 @@ mod tests {
     fn told(old: &[Said], new: &[Said]) -> Vec<String> {
         story(&conditions(old), &conditions(new))
             .into_iter()
-            .map(|tale| format!("{} {}", tale.severity.as_str(), tale.reason))
+            .map(|record| format!("{} {}", record.severity.as_str(), record.reason))
             .collect()
     }
 

@@ -10,7 +10,8 @@ use clap::{
 use kite_core::{cluster::KubeCluster, managers, names};
 use kite_process::{Admin, ClusterArgs, LogArgs, Readiness};
 use kite_reconcile::{
-    Context, Settings, leader::Election, metrics, operator::Operator, request_metrics, wire::Pace,
+    Context, Settings, leader::Election, metrics, operator::Operator, request_metrics,
+    wire::RateLimiter,
 };
 use kite_render::{install::Process, namespace::PodSecurity};
 use mimalloc::MiMalloc;
@@ -224,7 +225,7 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     .draining_for(Duration::from_secs(cli.drain));
     if cli.write_rate > 0 {
         let burst = cli.write_rate.saturating_mul(2);
-        operator = operator.paced(Pace::per_second(f64::from(cli.write_rate), burst));
+        operator = operator.rate_limited(RateLimiter::per_second(f64::from(cli.write_rate), burst));
     }
     operator.register(&mut registry);
     let (health, leadership) = (operator.health().clone(), operator.leadership().clone());

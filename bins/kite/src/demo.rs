@@ -199,7 +199,7 @@ async fn first_vm(cluster: &KubeCluster) -> anyhow::Result<()> {
             }
         }
         loop {
-            let vm = cluster.find::<KiteVirtualMachine>(&key).await?;
+            let vm = cluster.get_opt::<KiteVirtualMachine>(&key).await?;
             let status = vm.and_then(|vm| vm.status).unwrap_or_default();
             if conditions::is_true(&status.conditions, "Ready") {
                 return Ok(());

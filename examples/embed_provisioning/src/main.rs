@@ -117,7 +117,7 @@ mod tests {
         let client = fake.client();
         let stop = CancellationToken::new();
         let rules = Arc::new(Rules::instant());
-        let _actors = Actors::spawn(&client, fake.clock(), &rules, everything(false), &stop);
+        let _actors = Actors::spawn(&client, fake.clock(), &rules, everything(), &stop);
         let cluster = KubeCluster::new(client.clone());
         let operator = tokio::spawn(run(client, Context::new(cluster.clone()), stop.clone()));
 
@@ -142,7 +142,10 @@ mod tests {
         let key = ObjectKey::of(&dev_box);
         let asleep = serde_json::json!({"spec": {"asleep": true}});
         let person = FieldManager::new("person");
-        cluster.edit::<DevBox>(person, &key, &asleep).await.unwrap();
+        cluster
+            .merge_patch::<DevBox>(person, &key, &asleep)
+            .await
+            .unwrap();
         until(&cluster, |vm| phase(vm) == Some(VmPhase::Stopped)).await;
 
         cluster
@@ -170,7 +173,7 @@ mod tests {
         let key = ObjectKey::namespaced(namespace, "ann");
         let mut last = None;
         for _ in 0..600 {
-            last = cluster.find::<KiteVirtualMachine>(&key).await.unwrap();
+            last = cluster.get_opt::<KiteVirtualMachine>(&key).await.unwrap();
             if wanted(last.as_ref()) {
                 return;
             }

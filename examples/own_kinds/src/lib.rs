@@ -115,7 +115,7 @@ impl Reconciler for Pages {
         shared: &Shared<C>,
     ) -> Result<Action, Error> {
         let cluster = &shared.cluster;
-        let known = cluster.find::<ConfigMap>(&ObjectKey::of(&*page)).await?;
+        let known = cluster.get_opt::<ConfigMap>(&ObjectKey::of(&*page)).await?;
         let is_others = known.as_ref().is_some_and(|map| !is_of(&*page, map));
         if is_others || page.meta().deletion_timestamp.is_some() {
             return Ok(Action::await_change());

@@ -172,7 +172,7 @@ impl Planner for Blogs {
                 if is_going { "Deleting" } else { "Written" },
                 format!("{} pages", pages.len()),
             )],
-            again: Duration::from_secs(600),
+            requeue_after: Duration::from_secs(600),
         })
     }
 

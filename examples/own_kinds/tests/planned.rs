@@ -6,7 +6,7 @@ use std::time::Duration;
 use kite_fake::{
     FakeCluster,
     actors::control_plane,
-    sim::{Simulation, Stop, World},
+    sim::{ScenarioError, Simulation, World},
 };
 use kite_runtime::{Operator, events::Reporter, kinds::Whole, process::Process, sim::controller};
 use kube::{
@@ -40,7 +40,7 @@ fn told(blog: Option<Blog>) -> String {
 }
 
 /// That there are these pages, and that the blog says so.
-async fn expect(world: &World, pages: [&str; 2]) -> Result<(), Stop> {
+async fn expect(world: &World, pages: [&str; 2]) -> Result<(), ScenarioError> {
     let mut there = world.list::<Page>().await?;
     there.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     let names = there.iter().filter_map(|it| it.metadata.name.as_deref());
@@ -53,7 +53,7 @@ async fn expect(world: &World, pages: [&str; 2]) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn scenario(world: World) -> Result<(), Stop> {
+async fn scenario(world: World) -> Result<(), ScenarioError> {
     let blog = blog();
     world.create(&blog).await?;
     world.settle().await?;
@@ -77,7 +77,7 @@ fn it_survives_everything() {
         .controller(controller::<Whole, _>(|| Blogs))
         .controller(controller::<Whole, _>(|| Pages))
         .scenario(scenario)
-        .quiet()
+        .forbid_noop_writes()
         .build();
     let summary = simulation.sweep().run();
     assert!(summary.is_clean(), "{summary}");

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kite_fake::{
     FakeCluster,
     actors::control_plane,
-    sim::{Simulation, Stop, World},
+    sim::{ScenarioError, Simulation, World},
 };
 use kite_runtime::{Metrics, events::Reporter, kinds::Whole, process::Process, sim::controller};
 use kube::{
@@ -31,7 +31,7 @@ fn site() -> Site {
     site
 }
 
-async fn expect(world: &World, name: &str, text: Option<&str>) -> Result<(), Stop> {
+async fn expect(world: &World, name: &str, text: Option<&str>) -> Result<(), ScenarioError> {
     let map: Option<ConfigMap> = world.get("default", name).await?;
     let said = map.and_then(|it| it.data?.remove("text"));
     let what = format!("{name} says {said:?} and not {text:?}");
@@ -39,7 +39,7 @@ async fn expect(world: &World, name: &str, text: Option<&str>) -> Result<(), Sto
     Ok(())
 }
 
-async fn scenario(world: World) -> Result<(), Stop> {
+async fn scenario(world: World) -> Result<(), ScenarioError> {
     let site = site();
     world.create(&site).await?;
     world.settle().await?;
@@ -63,7 +63,7 @@ fn it_survives_everything() {
         .controller(controller::<Whole, _>(|| Sites))
         .controller(controller::<Whole, _>(|| Pages))
         .scenario(scenario)
-        .quiet()
+        .forbid_noop_writes()
         .build();
     let summary = simulation.sweep().run();
     assert!(summary.is_clean(), "{summary}");

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kite_fake::{
     actors::control_plane,
-    sim::{Controller, Simulation, Stop, World},
+    sim::{Controller, ScenarioError, Simulation, World},
 };
 use kube::Client;
 use own_operator::reconcile;
@@ -11,7 +11,7 @@ use serde_json::json;
 
 /// Runs are compared with the one without faults, which tells nothing of whether that
 /// is right: the scenario says what it expects.
-async fn expect(world: &World, text: Option<&str>) -> Result<(), Stop> {
+async fn expect(world: &World, text: Option<&str>) -> Result<(), ScenarioError> {
     let secret: Option<Secret> = world.get("default", "greeting").await?;
     let said = secret
         .and_then(|it| it.data?.remove("text"))
@@ -21,7 +21,7 @@ async fn expect(world: &World, text: Option<&str>) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn scenario(world: World) -> Result<(), Stop> {
+async fn scenario(world: World) -> Result<(), ScenarioError> {
     let mut map = ConfigMap::default();
     map.metadata.name = Some("greeting".to_owned());
     map.metadata.namespace = Some("default".to_owned());

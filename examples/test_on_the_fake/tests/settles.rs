@@ -30,7 +30,7 @@ async fn a_user_settles_stays_settled_and_goes() {
     // The reconciler, with the very client type that production uses.
     let (cluster, ann) = (KubeCluster::new(fake.client()), ObjectKey::cluster("ann"));
     let context = Context::new(cluster.clone());
-    let find = async || cluster.find::<KiteUser>(&ann).await.unwrap();
+    let find = async || cluster.get_opt::<KiteUser>(&ann).await.unwrap();
     let reconcile = async |user: &KiteUser| {
         user::reconcile(user, &context).await.unwrap();
         assert!(fake.settled(SOON).await);

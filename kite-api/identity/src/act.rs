@@ -83,6 +83,7 @@ impl Access {
 
 /// What a request is about to do beside its [`Act`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Deed {
     /// Whether it looks or changes something.
     pub access: Access,
@@ -98,9 +99,7 @@ impl Deed {
             is_administration: path.contains("/api/v1/admin/"),
         }
     }
-}
 
-impl Deed {
     /// Whether a session must have been proved lately for this.
     pub fn needs_proof(self, action: impl Act, whose: Whose) -> bool {
         self.access == Access::Write && (self.is_administration || action.asks_for_proof(whose))

@@ -51,7 +51,10 @@ pub async fn is_open(state: &Accounts) -> Result<bool, Problem> {
     if let Some(open) = state.bootstrap_seen(BELIEVED) {
         return Ok(open);
     }
-    let secret = state.cluster().find::<Secret>(&secret_key(state)).await?;
+    let secret = state
+        .cluster()
+        .get_opt::<Secret>(&secret_key(state))
+        .await?;
     let open = match secret.filter(|secret| token_of(secret).is_some()) {
         Some(secret) => administrator(state, &secret).await?.is_none(),
         None => false,
@@ -134,7 +137,10 @@ pub(crate) async fn bootstrap(
         .sign_in_throttle()
         .attempt(THROTTLE_ACCOUNT, client.source(&state))
         .map_err(too_many)?;
-    let secret = state.cluster().find::<Secret>(&secret_key(&state)).await?;
+    let secret = state
+        .cluster()
+        .get_opt::<Secret>(&secret_key(&state))
+        .await?;
     let Some(secret) = secret.filter(|secret| token_of(secret).is_some()) else {
         attempt.undecided();
         state.note_bootstrap(false);
@@ -230,7 +236,7 @@ impl Permit for Secret {
         });
         state
             .cluster()
-            .edit(state.store().manager(), &secret_key(state), &patch)
+            .merge_patch(state.store().manager(), &secret_key(state), &patch)
             .await
     }
 

@@ -225,9 +225,13 @@ async fn find_account(
         }
     }
     let _permit = state.lookups().known()?;
-    let user = state.cluster().find::<KiteUser>(&key).await?.map(Arc::new);
+    let user = state
+        .cluster()
+        .get_opt::<KiteUser>(&key)
+        .await?
+        .map(Arc::new);
     let key = ObjectKey::cluster(names::PLATFORM);
-    let platform = state.cluster().find::<KitePlatform>(&key).await?;
+    let platform = state.cluster().get_opt::<KitePlatform>(&key).await?;
     let platform = platform.map(|it| it.spec).unwrap_or_default();
     Ok(user.filter(|user| stands(user, &platform)))
 }

@@ -33,6 +33,7 @@ const SHOWN: [&str; 15] = [
 
 /// The watched copies of what signing in rests on.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Copies {
     /// Accounts.
     pub users: Cache<KiteUser>,
@@ -48,7 +49,7 @@ pub struct Copies {
 
 impl Copies {
     /// Begins to watch; the watches end with `tasks`. The copies are empty until they were
-    /// filled once ([`Watched::filled`](kite_rest::cache::Watched::filled)).
+    /// filled once ([`Watched::synced`](kite_rest::cache::Watched::synced)).
     pub fn start(client: &Client, tasks: &mut JoinSet<()>) -> Self {
         Self {
             users: Cache::start("users", client.clone(), tasks, |_| None),

@@ -58,7 +58,7 @@ pub(crate) async fn sign_everyone_out(
     let patch = json!({ "spec": spec });
     let written: KitePlatform = match state
         .cluster()
-        .edit(state.store().manager(), &key, &patch)
+        .merge_patch(state.store().manager(), &key, &patch)
         .await
     {
         Ok(written) => written,

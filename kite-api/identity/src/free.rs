@@ -67,7 +67,7 @@ pub(crate) async fn require_free_email(
         theirs.as_ref() == Some(&claim) && user.uid().as_deref() != of
     });
     let key = ObjectKey::cluster(claim);
-    let reserved = state.cluster().find::<KiteReservation>(&key).await?;
+    let reserved = state.cluster().get_opt::<KiteReservation>(&key).await?;
     if used.is_some() || reserved.is_some_and(|held| Some(held.spec.holder.uid.as_str()) != of) {
         return Err(taken("email", email));
     }

@@ -98,7 +98,7 @@ pub(crate) async fn look_at(
 ) -> Result<(KiteInvite, KiteUserSpec), Problem> {
     let halves = Halves::parse(INVITE, token.trim()).ok_or_else(wrong)?;
     let key = ObjectKey::cluster(halves.invite_name());
-    let invite = state.cluster().find::<KiteInvite>(&key).await?;
+    let invite = state.cluster().get_opt::<KiteInvite>(&key).await?;
     let hash = halves.fingerprint();
     let invite = invite
         .filter(|invite| {
@@ -107,7 +107,7 @@ pub(crate) async fn look_at(
         })
         .ok_or_else(wrong)?;
     let maker = ObjectKey::cluster(&invite.spec.created_by.name);
-    let maker = state.cluster().find::<KiteUser>(&maker).await?;
+    let maker = state.cluster().get_opt::<KiteUser>(&maker).await?;
     match state_of(&invite, maker.as_ref(), Timestamp::now()) {
         InviteState::Open | InviteState::Claimed => {}
         InviteState::Used => {
@@ -203,7 +203,7 @@ impl Permit for KiteInvite {
                 Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
-            match state.cluster().find::<Self>(&key).await? {
+            match state.cluster().get_opt::<Self>(&key).await? {
                 Some(now) if now.uid() == self.uid() => invite = now,
                 // Withdrawn in the same moment, which is too late.
                 _ => return Ok(true),

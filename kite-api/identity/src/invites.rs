@@ -288,7 +288,7 @@ async fn repeated(
     invite: &KiteInvite,
 ) -> Result<Option<Created<InviteMade>>, Problem> {
     let key = ObjectKey::of(invite);
-    let Some(there) = state.cluster().find::<KiteInvite>(&key).await? else {
+    let Some(there) = state.cluster().get_opt::<KiteInvite>(&key).await? else {
         return Ok(None);
     };
     if !stamp.is_on(&there) {

@@ -138,7 +138,7 @@ pub(crate) async fn write(
     let key = ObjectKey::of(user);
     let edited = state
         .cluster()
-        .edit(state.store().manager(), &key, &patch)
+        .merge_patch(state.store().manager(), &key, &patch)
         .await;
     let edited: KiteUser = edited?;
     state.caches().users.caught_up_with(&edited).await;

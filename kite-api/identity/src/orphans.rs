@@ -82,7 +82,7 @@ fn names(user: &KiteUser, id: &str) -> bool {
 /// or somebody has just written it.
 async fn remove(state: &Accounts, password: &KitePassword) -> Result<(), Problem> {
     let key = ObjectKey::cluster(&password.spec.user);
-    let user = state.cluster().find::<KiteUser>(&key).await?;
+    let user = state.cluster().get_opt::<KiteUser>(&key).await?;
     let name = password.name_any();
     if user.is_some_and(|user| names(&user, &name)) {
         return Ok(());

@@ -26,7 +26,7 @@ pub(crate) async fn known_hash(
     let id = user.and_then(|user| user.spec.credential());
     let id = id.unwrap_or_else(|| state.passwords().nobodys().into());
     let key = ObjectKey::cluster(id);
-    let password = state.cluster().find::<KitePassword>(&key).await?;
+    let password = state.cluster().get_opt::<KitePassword>(&key).await?;
     let seal = Seal::if_any(state).await?;
     let Some(user) = user.filter(|user| user.spec.has_password()) else {
         return Ok(None);
@@ -59,7 +59,7 @@ pub(crate) async fn has_way_in(state: &Accounts, user: &KiteUser) -> Result<bool
         return Ok(false);
     };
     let key = ObjectKey::cluster(id);
-    let Some(password) = state.cluster().find::<KitePassword>(&key).await? else {
+    let Some(password) = state.cluster().get_opt::<KitePassword>(&key).await? else {
         return Ok(false);
     };
     let seal = Seal::if_any(state).await?;
@@ -70,7 +70,7 @@ pub(crate) async fn has_way_in(state: &Accounts, user: &KiteUser) -> Result<bool
 async fn is_named(state: &Accounts, user: &KiteUser) -> Result<bool, Problem> {
     let now = state
         .cluster()
-        .find::<KiteUser>(&ObjectKey::of(user))
+        .get_opt::<KiteUser>(&ObjectKey::of(user))
         .await?;
     Ok(now.is_some_and(|now| now.spec.credential == user.spec.credential))
 }
@@ -104,7 +104,7 @@ pub(crate) async fn has_long_password(state: &Accounts, user: &KiteUser) -> Resu
         return Ok(false);
     };
     let key = ObjectKey::cluster(id);
-    let password = state.cluster().find::<KitePassword>(&key).await?;
+    let password = state.cluster().get_opt::<KitePassword>(&key).await?;
     let password = password.filter(|it| it.spec.user == user.name_any());
     Ok(password.is_some_and(|it| it.spec.long))
 }
@@ -189,7 +189,7 @@ impl StoredPassword {
     /// refused because the first was done.
     pub(crate) async fn forget(self, state: &Accounts) {
         let key = ObjectKey::cluster(&self.object.spec.user);
-        match state.cluster().find::<KiteUser>(&key).await {
+        match state.cluster().get_opt::<KiteUser>(&key).await {
             Ok(user) if !user.as_ref().is_some_and(|user| self.is_of(user)) => {
                 remove(state, &self.object).await;
             }
@@ -249,7 +249,7 @@ pub(crate) async fn forget_password(state: &Accounts, user: &KiteUser) {
         return;
     };
     let key = ObjectKey::cluster(id);
-    match state.cluster().find::<KitePassword>(&key).await {
+    match state.cluster().get_opt::<KitePassword>(&key).await {
         Ok(Some(password)) if password.spec.user == user.name_any() => {
             remove(state, &password).await;
         }

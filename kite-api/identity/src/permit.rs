@@ -67,7 +67,7 @@ pub(crate) async fn make_account<P: Permit>(
     let uid = permit.uid().unwrap_or_default();
     let username = spec.username.clone();
     let key = ObjectKey::cluster(&username);
-    let earlier = state.cluster().find::<KiteUser>(&key).await?;
+    let earlier = state.cluster().get_opt::<KiteUser>(&key).await?;
     let free = match &earlier {
         Some(user) if made_by::<P>(user, &uid) => Ok(()),
         Some(_) => Err(taken("username", &username)),

@@ -183,7 +183,7 @@ pub(crate) async fn note_place(
     let patch = json!({"metadata": {"uid": user.uid(), "annotations": notes}});
     let edited = state
         .cluster()
-        .edit(state.store().manager(), &key, &patch)
+        .merge_patch(state.store().manager(), &key, &patch)
         .await;
     match edited {
         Ok(edited) => state.caches().users.caught_up_with(&edited).await,

@@ -112,7 +112,7 @@ async fn note_proof(state: &Accounts, session: &KiteSession) -> Result<Timestamp
     let key = ObjectKey::of(session);
     let edited = state
         .cluster()
-        .edit::<KiteSession>(state.store().manager(), &key, &patch)
+        .merge_patch::<KiteSession>(state.store().manager(), &key, &patch)
         .await
         .map_err(|error| match error {
             // Of another uid it is another one.

@@ -27,7 +27,7 @@ pub(crate) async fn rest_on(
         return Ok((Arc::clone(user), condition));
     }
     let key = ObjectKey::cluster(user.name_any());
-    let now = state.cluster().find::<KiteUser>(&key).await?;
+    let now = state.cluster().get_opt::<KiteUser>(&key).await?;
     // A write of one that is gone is refused.
     let now = now.filter(|now| now.uid() == user.uid());
     let now = now.map_or_else(|| Arc::clone(user), Arc::new);

@@ -191,7 +191,7 @@ async fn renew(state: &Accounts, presented: &Presented) -> Result<(Pair, KiteSes
         let key = ObjectKey::of(&session);
         match state
             .cluster()
-            .edit(state.store().manager(), &key, &patch)
+            .merge_patch(state.store().manager(), &key, &patch)
             .await
         {
             Ok(stored) => {

@@ -227,7 +227,7 @@ async fn reseal_one<K: Sealed>(
             return Ok(renewal);
         }
         // A code of it was used, or it went.
-        there = state.cluster().find(&key).await?;
+        there = state.cluster().get_opt(&key).await?;
     }
     Err(Problem::new(
         ProblemKind::Conflict,

@@ -63,7 +63,7 @@ impl Seal {
     /// The same, to open what was sealed: none if there is no key, or none that is one.
     pub(crate) async fn if_any(state: &Accounts) -> Result<Option<Self>, Problem> {
         let key = state.own_key(names::SEAL_SECRET);
-        let secret = state.cluster().find::<Secret>(&key).await?;
+        let secret = state.cluster().get_opt::<Secret>(&key).await?;
         Ok(secret.and_then(|secret| Self::of_secret(&secret).ok()))
     }
 
@@ -72,12 +72,12 @@ impl Seal {
     /// the way of the one that comes back.
     pub(crate) async fn secret_of(state: &Accounts) -> Result<Secret, Problem> {
         let key = state.own_key(names::SEAL_SECRET);
-        if let Some(secret) = state.cluster().find::<Secret>(&key).await? {
+        if let Some(secret) = state.cluster().get_opt::<Secret>(&key).await? {
             return Ok(secret);
         }
         if is_anything_sealed(state).await? {
             // The first key may have been made, and used, just now.
-            let made = state.cluster().find::<Secret>(&key).await?;
+            let made = state.cluster().get_opt::<Secret>(&key).await?;
             return made.ok_or_else(|| lost(&key));
         }
         Ok(match state.cluster().create(&fresh(&key)?).await {

@@ -48,7 +48,7 @@ pub(crate) async fn find_factor(
     state: &Accounts,
     user: &KiteUser,
 ) -> Result<Option<KiteSecondFactor>, Problem> {
-    let factor: Option<KiteSecondFactor> = state.cluster().find(&key_of(user)).await?;
+    let factor: Option<KiteSecondFactor> = state.cluster().get_opt(&key_of(user)).await?;
     Ok(factor.filter(|factor| Some(&*factor.spec.user_uid) == user.uid().as_deref()))
 }
 
@@ -57,7 +57,7 @@ pub(crate) async fn enrol(state: &Accounts, user: &KiteUser) -> Result<Enrolment
     let bytes: [u8; 20] = random()?;
     let uid = user.uid().unwrap_or_default();
     let sealed_secret = Seal::of_cluster(state).await?.seal(&uid, &bytes)?;
-    let earlier: Option<KiteSecondFactor> = state.cluster().find(&key_of(user)).await?;
+    let earlier: Option<KiteSecondFactor> = state.cluster().get_opt(&key_of(user)).await?;
     if earlier
         .as_ref()
         .is_some_and(|it| it.spec.confirmed && it.spec.user_uid == uid)

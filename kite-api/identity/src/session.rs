@@ -292,7 +292,7 @@ pub(crate) async fn session_now(
     session: &KiteSession,
 ) -> Result<Option<Arc<KiteSession>>, Problem> {
     let key = ObjectKey::of(session);
-    let now = state.cluster().find::<KiteSession>(&key).await?;
+    let now = state.cluster().get_opt::<KiteSession>(&key).await?;
     let now = now.filter(|now| now.uid() == session.uid());
     Ok(now.filter(is_open).map(Arc::new))
 }

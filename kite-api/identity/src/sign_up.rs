@@ -244,7 +244,7 @@ async fn earlier(
         username, password, ..
     } = account;
     let key = ObjectKey::cluster(&username);
-    let there = state.cluster().find::<KiteUser>(&key).await?;
+    let there = state.cluster().get_opt::<KiteUser>(&key).await?;
     if let Some(there) = there.filter(|there| stamp.is_on(there)) {
         // Perhaps another replica made it, a moment ago.
         state.caches().users.shows(&there).await;
@@ -317,7 +317,7 @@ pub(crate) async fn create_user(
     let created = match state.cluster().create(&user).await {
         Err(ClusterError::AlreadyExists { .. }) => {
             let key = ObjectKey::cluster(&username);
-            let there = state.cluster().find::<KiteUser>(&key).await?;
+            let there = state.cluster().get_opt::<KiteUser>(&key).await?;
             // The request was sent twice, and its first answer lost.
             let is_ours = |it: &KiteUser| password.as_ref().is_some_and(|own| own.is_of(it));
             let there = there.filter(|it| it.spec.unreadable.is_none() && is_ours(it));

@@ -307,7 +307,7 @@ impl Accounts {
             return Ok(self.platform());
         }
         let key = ObjectKey::cluster(names::PLATFORM);
-        let platform = self.cluster().find::<KitePlatform>(&key).await?;
+        let platform = self.cluster().get_opt::<KitePlatform>(&key).await?;
         Ok(platform.map(|platform| platform.spec).unwrap_or_default())
     }
 

@@ -269,7 +269,7 @@ async fn repeated(
     wanted: &KiteToken,
 ) -> Result<Option<Created<TokenMade>>, Problem> {
     let key = ObjectKey::of(wanted);
-    let there = state.cluster().find::<KiteToken>(&key).await?;
+    let there = state.cluster().get_opt::<KiteToken>(&key).await?;
     let Some(there) = there.filter(|there| stamp.is_on(there)) else {
         return Ok(None);
     };

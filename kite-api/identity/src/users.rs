@@ -239,7 +239,7 @@ async fn create(
                 return Err(problem);
             };
             // What cannot be looked for (by a name that is none) is not there.
-            return match state.cluster().find::<KiteUser>(&key).await {
+            return match state.cluster().get_opt::<KiteUser>(&key).await {
                 Ok(Some(made)) if stamp.is_on(&made) => {
                     stamp.check(&made)?;
                     state.caches().users.caught_up_with(&made).await;

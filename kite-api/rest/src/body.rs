@@ -34,10 +34,23 @@ const OF_ITEM: usize = 160;
 /// ([`FromRef`](axum::extract::FromRef)).
 #[derive(Clone, Debug)]
 pub struct Bodies {
-    /// The memory that they may hold.
-    pub memory: OwnersBudget,
-    /// What their fields are called.
-    pub vocabulary: Vocabulary,
+    pub(crate) memory: OwnersBudget,
+    pub(crate) vocabulary: Vocabulary,
+}
+
+impl Bodies {
+    /// Bodies that hold no more than `memory` together.
+    pub fn new(memory: OwnersBudget) -> Self {
+        let vocabulary = Vocabulary::new();
+        Self { memory, vocabulary }
+    }
+
+    /// With an application's words for their fields.
+    #[must_use]
+    pub fn speaking(mut self, vocabulary: Vocabulary) -> Self {
+        self.vocabulary = vocabulary;
+        self
+    }
 }
 
 /// Reads all of a body, and what it holds of the budget.

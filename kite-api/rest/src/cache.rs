@@ -279,19 +279,6 @@ impl<K: Object> Cache<K> {
         self.tell_if_late(seen.await);
     }
 
-    /// Waits, within bounds, until the copy has something later than `seen`, or knows that
-    /// it is gone.
-    pub async fn moves_on_from(&self, seen: &K) {
-        let key = ObjectKey::of(seen);
-        let version = version(seen);
-        let moved = self.wait_for(CATCH_UP, |cache| {
-            let now = cache.get(&key).filter(|it| it.uid() == seen.uid());
-            let has_moved = now.is_none_or(|it| self::version(it.as_ref()) > version);
-            has_moved.then_some(())
-        });
-        self.tell_if_late(moved.await);
-    }
-
     /// Waits, within bounds, until the copy knows that `deleted` is gone or on
     /// its way out.
     pub async fn caught_up_with_deletion(&self, deleted: &K) {
@@ -330,7 +317,7 @@ pub trait Watched: Send + Sync {
     fn is_live(&self) -> bool;
 
     /// Waits until the copy was filled once.
-    async fn filled(&self);
+    async fn synced(&self);
 
     /// Waits, within bounds, until the copy has seen `version` or a later one. Whether it
     /// has.
@@ -351,7 +338,7 @@ impl<K: Object> Watched for Cache<K> {
         Cache::is_live(self)
     }
 
-    async fn filled(&self) {
+    async fn synced(&self) {
         let mut changes = self.changes.clone();
         // An error means that the watch has ended, and the cache with it.
         let _ = changes

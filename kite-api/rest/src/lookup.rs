@@ -19,7 +19,7 @@ pub async fn present<K: Object>(
     if !is_name(&key.name) {
         return Ok(None);
     }
-    match cluster.find::<K>(key).await {
+    match cluster.get_opt::<K>(key).await {
         Ok(found) => Ok(found.map(Arc::new)),
         // Rights in a user's namespace come with it: it is not there yet.
         Err(ClusterError::Forbidden { .. }) => Ok(None),

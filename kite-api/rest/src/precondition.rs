@@ -165,7 +165,10 @@ pub async fn edit_noting<K: Object>(
             metadata["annotations"] = json!(notes);
         }
         let patch = json!({ "metadata": metadata, "spec": spec });
-        let edited = store.cluster().edit(store.manager(), &key, &patch).await;
+        let edited = store
+            .cluster()
+            .merge_patch(store.manager(), &key, &patch)
+            .await;
         match edited {
             Ok(edited) => {
                 cache.caught_up_with(&edited).await;
@@ -207,7 +210,7 @@ pub async fn delete<K: Object>(
             Err(error) => return Err(error.into()),
         }
         // Perhaps only its status moved.
-        let found = store.cluster().find::<K>(&key).await?;
+        let found = store.cluster().get_opt::<K>(&key).await?;
         let Some(found) = found.filter(|found| found.uid() == object.uid()) else {
             return Ok(());
         };

@@ -15,7 +15,7 @@ pub async fn patch_unchanged<K: Object>(
     metadata["uid"] = json!(read.uid);
     metadata["resourceVersion"] = json!(read.resource_version);
     let key = ObjectKey::of(object);
-    match cluster.edit::<K>(manager, &key, &patch).await {
+    match cluster.merge_patch::<K>(manager, &key, &patch).await {
         Ok(edited) => Ok(Some(edited)),
         Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => Ok(None),
         Err(error) => Err(error),

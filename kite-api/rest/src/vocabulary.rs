@@ -4,20 +4,14 @@
 /// are for who writes manifests.
 #[derive(Clone, Copy, Debug)]
 pub struct Vocabulary {
-    /// What to write into a field of which the schema refused the value, in whole, such as
-    /// `write a size such as 2Gi`. The field is a place such as `quota.cpu` or `keys[1]`.
-    pub remedy: fn(&str) -> Option<&'static str>,
-    /// What the bodies of the API call a field of a spec that has another name there.
-    pub renamed: fn(&str) -> Option<&'static str>,
-    /// What somebody is told whose quota does not allow what they asked for, and what they may
-    /// do: with what the API server says of it, such as `requested: count=1, used: count=5,
-    /// limited: count=5`.
-    pub quota: fn(&str) -> String,
+    pub(crate) remedy: fn(&str) -> Option<&'static str>,
+    pub(crate) renamed: fn(&str) -> Option<&'static str>,
+    pub(crate) quota: fn(&str) -> String,
 }
 
-impl Default for Vocabulary {
+impl Vocabulary {
     /// The API server's own words, and the names of the specs.
-    fn default() -> Self {
+    pub const fn new() -> Self {
         Self {
             remedy: |_| None,
             renamed: |_| None,
@@ -28,5 +22,35 @@ impl Default for Vocabulary {
                 )
             },
         }
+    }
+
+    /// What to write into a field of which the schema refused the value, in whole, such as
+    /// `write a size such as 2Gi`. The field is a place such as `quota.cpu` or `keys[1]`.
+    #[must_use]
+    pub const fn remedy(mut self, of: fn(&str) -> Option<&'static str>) -> Self {
+        self.remedy = of;
+        self
+    }
+
+    /// What the bodies of the API call a field of a spec that has another name there.
+    #[must_use]
+    pub const fn renamed(mut self, of: fn(&str) -> Option<&'static str>) -> Self {
+        self.renamed = of;
+        self
+    }
+
+    /// What somebody is told whose quota does not allow what they asked for, and what they may
+    /// do: with what the API server says of it, such as `requested: count=1, used: count=5,
+    /// limited: count=5`.
+    #[must_use]
+    pub const fn quota(mut self, of: fn(&str) -> String) -> Self {
+        self.quota = of;
+        self
+    }
+}
+
+impl Default for Vocabulary {
+    fn default() -> Self {
+        Self::new()
     }
 }

@@ -60,6 +60,7 @@ pub struct Caches {
     pub connections: Cache<KiteConnection>,
     /// Invites.
     pub invites: Cache<KiteInvite>,
+    of_accounts: Copies,
     _tasks: JoinSet<()>,
 }
 
@@ -69,30 +70,25 @@ impl Caches {
         let mut tasks = JoinSet::new();
         let of_accounts = Copies::start(client, &mut tasks);
         Self {
-            users: of_accounts.users,
+            users: of_accounts.users.clone(),
             vms: Cache::start("vms", client.clone(), &mut tasks, |vm| {
                 written_down(&VmView::of(vm))
             }),
             images: Cache::start("images", client.clone(), &mut tasks, |_| None),
             offers: Cache::start("offers", client.clone(), &mut tasks, |_| None),
-            platforms: of_accounts.platforms,
-            sessions: of_accounts.sessions,
-            tokens: of_accounts.tokens,
+            platforms: of_accounts.platforms.clone(),
+            sessions: of_accounts.sessions.clone(),
+            tokens: of_accounts.tokens.clone(),
             connections: Cache::start("connections", client.clone(), &mut tasks, |_| None),
-            invites: of_accounts.invites,
+            invites: of_accounts.invites.clone(),
+            of_accounts,
             _tasks: tasks,
         }
     }
 
     /// Those that signing in rests on.
-    pub(crate) fn of_accounts(&self) -> Copies {
-        Copies {
-            users: self.users.clone(),
-            platforms: self.platforms.clone(),
-            sessions: self.sessions.clone(),
-            tokens: self.tokens.clone(),
-            invites: self.invites.clone(),
-        }
+    pub(crate) const fn of_accounts(&self) -> &Copies {
+        &self.of_accounts
     }
 
     /// All of them.
@@ -113,7 +109,7 @@ impl Caches {
     /// Waits until every copy was filled once. Never ends while a CRD is
     /// missing: callers bound it or report that they are not ready.
     pub async fn synced(&self) {
-        join_all(self.all().map(Watched::filled)).await;
+        join_all(self.all().map(Watched::synced)).await;
     }
 
     /// Waits, within bounds, until the copies have seen what is `written`. The names of

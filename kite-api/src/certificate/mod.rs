@@ -139,7 +139,7 @@ async fn view(state: &ApiState, spec: &KitePlatformSpec) -> Result<CertificateVi
         (_, None) => (None, "it is in no Secret"),
         (_, Some(name)) => {
             let key = state.own_key(name);
-            match state.cluster().find::<Secret>(&key).await? {
+            match state.cluster().get_opt::<Secret>(&key).await? {
                 None => (None, "its Secret is not there yet"),
                 Some(secret) => match facts_of(&secret, spec) {
                     None => (None, "its Secret has no certificate that can be read"),
@@ -308,7 +308,7 @@ async fn set(state: &ApiState, wanted: &Value, form: &Form) -> Result<KitePlatfo
 async fn delete(State(state): State<ApiState>, caller: Caller) -> Result<Done, Problem> {
     require(&caller)?;
     let key = ObjectKey::cluster(names::PLATFORM);
-    let platform = state.cluster().find::<KitePlatform>(&key).await?;
+    let platform = state.cluster().get_opt::<KitePlatform>(&key).await?;
     let spec = platform.as_ref().map(|it| it.spec.clone());
     let spec = spec.unwrap_or_default();
     require_settings(&spec)?;
@@ -321,7 +321,10 @@ async fn delete(State(state): State<ApiState>, caller: Caller) -> Result<Done, P
     {
         unname(&state, platform).await?;
     }
-    let secret = state.cluster().find::<Secret>(&secret_key(&state)).await?;
+    let secret = state
+        .cluster()
+        .get_opt::<Secret>(&secret_key(&state))
+        .await?;
     match (secret.filter(is_own), source) {
         // What was put in once can still be cleared away.
         (Some(_), _) => clear_away(&state).await?,
@@ -354,7 +357,7 @@ async fn unname(state: &ApiState, mut platform: KitePlatform) -> Result<(), Prob
         });
         let edited = state
             .cluster()
-            .edit(kite_core::managers::API, &key, &patch)
+            .merge_patch(kite_core::managers::API, &key, &patch)
             .await;
         match edited {
             Ok(edited) => {
@@ -366,7 +369,7 @@ async fn unname(state: &ApiState, mut platform: KitePlatform) -> Result<(), Prob
             Err(ClusterError::Conflict { .. }) => {}
             Err(error) => return Err(error.into()),
         }
-        let now = state.cluster().find::<KitePlatform>(&key).await?;
+        let now = state.cluster().get_opt::<KitePlatform>(&key).await?;
         match now.filter(|it| source_of(&it.spec).0 == CertificateSource::Uploaded) {
             Some(now) => platform = now,
             None => break,
@@ -380,6 +383,6 @@ async fn unname(state: &ApiState, mut platform: KitePlatform) -> Result<(), Prob
 
 async fn platform_now(state: &ApiState) -> Result<KitePlatformSpec, Problem> {
     let platform = ObjectKey::cluster(names::PLATFORM);
-    let platform = state.cluster().find::<KitePlatform>(&platform).await?;
+    let platform = state.cluster().get_opt::<KitePlatform>(&platform).await?;
     Ok(platform.map(|platform| platform.spec).unwrap_or_default())
 }

@@ -28,7 +28,10 @@ pub(super) fn secret_key(state: &ApiState) -> ObjectKey {
 /// The Secret that an earlier request made. One of this name that somebody else made
 /// is not touched.
 pub(super) async fn find_own(state: &ApiState) -> Result<Option<Secret>, Problem> {
-    let found = state.cluster().find::<Secret>(&secret_key(state)).await?;
+    let found = state
+        .cluster()
+        .get_opt::<Secret>(&secret_key(state))
+        .await?;
     match found {
         Some(secret) if !is_own(&secret) => Err(Problem::new(
             ProblemKind::Conflict,
@@ -146,7 +149,10 @@ async fn is_named(state: &ApiState) -> Result<bool, Problem> {
 /// only what was marked.
 pub(super) async fn clear_away(state: &ApiState) -> Result<(), Problem> {
     for _ in 0..ATTEMPTS {
-        let secret = state.cluster().find::<Secret>(&secret_key(state)).await?;
+        let secret = state
+            .cluster()
+            .get_opt::<Secret>(&secret_key(state))
+            .await?;
         let Some(secret) = secret.filter(is_own) else {
             return Ok(());
         };

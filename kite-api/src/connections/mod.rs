@@ -35,7 +35,7 @@ use kite_core::{
 };
 use kite_identity::{Caller, whose};
 use kite_rest::{Accepted, Answer, Items, LINE, Named, Page, Problem, ProblemKind, audit::note};
-use kube::ResourceExt as _;
+use kube::{ResourceExt as _, api::ListParams};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -238,16 +238,25 @@ async fn end_one(
         "metadata": { "uid": connection.uid() },
         "spec": { "end": end },
     });
-    let edit = state.cluster().edit(kite_core::managers::API, &key, &patch);
+    let edit = state
+        .cluster()
+        .merge_patch(kite_core::managers::API, &key, &patch);
     let written: KiteConnection = match edit.await {
         Ok(written) => written,
-        // Somebody else was first: one is about to hear of that.
-        Err(ClusterError::Invalid { .. }) => {
-            let copy = &state.caches().connections;
-            copy.moves_on_from(connection).await;
-            let now = copy.get(&key).filter(|it| it.uid() == connection.uid());
+        // Somebody else was first, or the cluster does not want it so.
+        Err(refused @ ClusterError::Invalid { .. }) => {
+            // The API may list them, and reads none by name.
+            let by_name = ListParams::default().fields(&format!("metadata.name={}", key.name));
+            let now = state
+                .cluster()
+                .list::<KiteConnection>(key.namespace.clone(), &by_name);
+            let mut now = now.await?.items.into_iter();
+            let now = now.find(|it| it.uid() == connection.uid());
             let now = now.ok_or_else(|| Problem::not_found("session", &key.name))?;
-            return Ok(Answer::new(VmSessionView::of(&now)));
+            if now.spec.end.is_none() {
+                return Err(refused.into());
+            }
+            now
         }
         Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => {
             return Err(Problem::not_found("session", &key.name));

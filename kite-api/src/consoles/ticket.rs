@@ -88,7 +88,7 @@ pub(super) async fn issue(
     let key = ObjectKey::of(session);
     let edited = state
         .cluster()
-        .edit::<KiteSession>(kite_core::managers::API, &key, &patch)
+        .merge_patch::<KiteSession>(kite_core::managers::API, &key, &patch)
         .await
         .map_err(|error| match error {
             ClusterError::NotFound { .. } => session_ended(),
@@ -111,7 +111,7 @@ pub(super) async fn redeem(
     };
     let key = ObjectKey::of(session);
     for _ in 0..TRIES {
-        let found = state.cluster().find::<KiteSession>(&key).await?;
+        let found = state.cluster().get_opt::<KiteSession>(&key).await?;
         let found = found.filter(|found| found.uid() == session.uid());
         let found = found.ok_or_else(session_ended)?;
         let grant = found.annotations().get(&name);
@@ -125,7 +125,7 @@ pub(super) async fn redeem(
         }});
         match state
             .cluster()
-            .edit::<KiteSession>(kite_core::managers::API, &key, &patch)
+            .merge_patch::<KiteSession>(kite_core::managers::API, &key, &patch)
             .await
         {
             Ok(edited) => return Ok((valid(Some(grant))?, Some(Arc::new(edited)))),

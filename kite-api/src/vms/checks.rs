@@ -325,7 +325,7 @@ pub(super) async fn check_unique(
         return Ok(());
     }
     let key = ObjectKey::cluster(reservation);
-    let held = state.cluster().find::<KiteReservation>(&key).await?;
+    let held = state.cluster().get_opt::<KiteReservation>(&key).await?;
     let held = held.map(|held| held.spec);
     let namespace = names::user_namespace(&owner.name_any());
     // What others wish for is kept from them.

@@ -184,7 +184,7 @@ pub(crate) async fn make(
                 return Err(problem);
             };
             let key = ObjectKey::namespaced(namespace, name);
-            match state.cluster().find::<KiteVirtualMachine>(&key).await {
+            match state.cluster().get_opt::<KiteVirtualMachine>(&key).await {
                 Ok(Some(made)) if stamp.is_on(&made) => match stamp.check(&made) {
                     Ok(()) => {
                         known.caught_up_with(&made).await;

@@ -64,7 +64,7 @@ async fn a_session_does_not_outlive_its_password_whoever_changed_it() {
     let hash = PasswordHash::create(NEW).unwrap();
     let edited = world
         .cluster
-        .edit::<KiteUser>(
+        .merge_patch::<KiteUser>(
             FieldManager::new("kubectl"),
             &ObjectKey::cluster("ann"),
             &json!({"spec": {"passwordHash": hash}}),

@@ -58,7 +58,7 @@ async fn without_the_token_nothing_happens() {
     assert!(
         world
             .cluster
-            .find::<KiteUser>(&key)
+            .get_opt::<KiteUser>(&key)
             .await
             .unwrap()
             .is_none()
@@ -93,7 +93,7 @@ async fn a_crash_after_the_claim_can_be_repeated_by_the_same_name_only() {
     }}});
     world
         .cluster
-        .edit::<k8s_openapi::api::core::v1::Secret>(kite_core::managers::API, &key, &claim)
+        .merge_patch::<k8s_openapi::api::core::v1::Secret>(kite_core::managers::API, &key, &claim)
         .await
         .unwrap();
 
@@ -120,7 +120,7 @@ async fn a_crash_after_the_account_was_made_is_finished_by_repeating() {
     let key = ObjectKey::cluster("root");
     world
         .cluster
-        .edit::<KiteUser>(kite_core::managers::API, &key, &mark)
+        .merge_patch::<KiteUser>(kite_core::managers::API, &key, &mark)
         .await
         .unwrap();
 
@@ -180,7 +180,7 @@ async fn where_there_is_an_administrator_no_token_makes_another() {
     assert!(refused.text("/detail").contains("root"), "{refused:?}");
     assert!(!open(&world).await);
     let key = ObjectKey::cluster("mallory");
-    let mallory = world.cluster.find::<KiteUser>(&key).await.unwrap();
+    let mallory = world.cluster.get_opt::<KiteUser>(&key).await.unwrap();
     assert!(mallory.is_none());
 }
 

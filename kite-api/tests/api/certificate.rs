@@ -73,7 +73,7 @@ async fn put(world: &World, token: &str, body: Value) -> Answer {
 
 async fn secret(world: &World) -> Option<Secret> {
     let key = ObjectKey::namespaced(names::PLATFORM_NAMESPACE, names::UPLOADED_CERTIFICATE);
-    world.cluster.find(&key).await.unwrap()
+    world.cluster.get_opt(&key).await.unwrap()
 }
 
 async fn named(world: &World) -> Option<String> {

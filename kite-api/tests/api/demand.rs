@@ -20,7 +20,11 @@ async fn ask_for(world: &World, whose: SecondFactorOf) {
     let patch = json!({"spec": {"requireSecondFactor": whose}});
     let key = ObjectKey::cluster(names::PLATFORM);
     let manager = FieldManager::new("test");
-    let edited: KitePlatform = world.cluster.edit(manager, &key, &patch).await.unwrap();
+    let edited: KitePlatform = world
+        .cluster
+        .merge_patch(manager, &key, &patch)
+        .await
+        .unwrap();
     world.state.caches().platforms.caught_up_with(&edited).await;
 }
 

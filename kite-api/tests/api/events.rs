@@ -175,7 +175,7 @@ async fn edit_user(world: &World, name: &str, spec: Value) {
     let patch = json!({ "spec": spec });
     let _: KiteUser = world
         .cluster
-        .edit(kite_core::managers::CONTROLLER, &key, &patch)
+        .merge_patch(kite_core::managers::CONTROLLER, &key, &patch)
         .await
         .unwrap();
 }
@@ -232,7 +232,7 @@ async fn who_reads_too_slowly_is_given_everything_again() {
         let patch = json!({"metadata": {"annotations": {"turn": turn.to_string()}}});
         let written = world
             .cluster
-            .edit::<kite_core::crd::KiteVirtualMachine>(
+            .merge_patch::<kite_core::crd::KiteVirtualMachine>(
                 kite_core::managers::CONTROLLER,
                 &key,
                 &patch,

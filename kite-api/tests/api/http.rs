@@ -35,7 +35,7 @@ async fn the_gateway_is_where_the_cluster_put_it() {
     let patch = json!({"spec": {"baseDomain": null, "gateway": {"serviceType": "NodePort"}}});
     let platform: KitePlatform = world
         .cluster
-        .edit(kite_core::managers::CONTROLLER, &key, &patch)
+        .merge_patch(kite_core::managers::CONTROLLER, &key, &patch)
         .await
         .unwrap();
     world

@@ -44,7 +44,11 @@ fn vm_with(name: &str, field: &str, value: Value) -> Value {
 async fn merge(world: &World, owner: &str, name: &str, patch: Value) {
     let key = ObjectKey::namespaced(names::user_namespace(owner), name);
     let manager = FieldManager::new("kubectl");
-    let edited: KiteVirtualMachine = world.cluster.edit(manager, &key, &patch).await.unwrap();
+    let edited: KiteVirtualMachine = world
+        .cluster
+        .merge_patch(manager, &key, &patch)
+        .await
+        .unwrap();
     world.state.caches().vms.caught_up_with(&edited).await;
 }
 
@@ -467,7 +471,7 @@ where
     let manager = FieldManager::new("later");
     let edit = world
         .cluster
-        .edit::<CustomResourceDefinition>(manager, &key, &patch);
+        .merge_patch::<CustomResourceDefinition>(manager, &key, &patch);
     edit.await.unwrap();
     let resource = ApiResource::erase::<K>(&());
     match namespace {

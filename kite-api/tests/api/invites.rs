@@ -8,9 +8,6 @@ use std::sync::{
 use ::http::{Method, header::HeaderValue};
 use axum::Router;
 use jiff::{Timestamp, ToSpan as _};
-use k8s_openapi::api::admissionregistration::v1::{
-    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
-};
 use kite_api::{ApiState, router};
 use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, ObjectKey},
@@ -53,7 +50,7 @@ async fn edit_user(world: &World, name: &str, spec: Value) {
     let patch = json!({ "spec": spec });
     let edited: KiteUser = world
         .cluster
-        .edit(kite_core::managers::CONTROLLER, &key, &patch)
+        .merge_patch(kite_core::managers::CONTROLLER, &key, &patch)
         .await
         .unwrap();
     world.state.caches().users.caught_up_with(&edited).await;
@@ -263,7 +260,7 @@ async fn go_on_after(
     let refused = send(healthy, ask(&eve)).await;
     refused.is_problem(409, "invite-over");
     let key = ObjectKey::cluster(eve);
-    let eve: Option<KiteUser> = world.cluster.find(&key).await.unwrap();
+    let eve: Option<KiteUser> = world.cluster.get_opt(&key).await.unwrap();
     assert!(eve.is_none(), "{case}");
     let used = object(world, &made).await.status.unwrap();
     assert_eq!(used.used_by.unwrap().name, ann, "{case}");
@@ -557,30 +554,19 @@ async fn a_repeated_request_gets_the_same_token() {
 
 /// Has the API server refuse accounts whose name does not begin so.
 fn require_prefix(world: &World, prefix: &str) {
-    let policy: ValidatingAdmissionPolicy = serde_json::from_value(json!({
-        "metadata": {"name": "team-names"},
-        "spec": {
-            "matchConstraints": {"resourceRules": [{
-                "apiGroups": ["hy3ons.github.io"],
-                "apiVersions": ["*"],
-                "operations": ["CREATE"],
-                "resources": ["kiteusers"],
-            }]},
-            "validations": [{
-                "expression": format!("object.metadata.name.startsWith('{prefix}')"),
-                "message": format!("name it {prefix}…"),
-                "reason": "Forbidden",
-            }],
-        },
-    }))
-    .unwrap();
-    let binding: ValidatingAdmissionPolicyBinding = serde_json::from_value(json!({
-        "metadata": {"name": "team-names"},
-        "spec": {"policyName": "team-names", "validationActions": ["Deny"]},
-    }))
-    .unwrap();
-    world.fake.create(&policy).unwrap();
-    world.fake.create(&binding).unwrap();
+    world.refuse(&json!({
+        "matchConstraints": {"resourceRules": [{
+            "apiGroups": ["hy3ons.github.io"],
+            "apiVersions": ["*"],
+            "operations": ["CREATE"],
+            "resources": ["kiteusers"],
+        }]},
+        "validations": [{
+            "expression": format!("object.metadata.name.startsWith('{prefix}')"),
+            "message": format!("name it {prefix}…"),
+            "reason": "Forbidden",
+        }],
+    }));
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ async fn edit(world: &World, name: &str, spec: Value) -> KiteUser {
     let key = ObjectKey::cluster(name);
     let edited = world
         .cluster
-        .edit::<KiteUser>(FieldManager::new("kubectl"), &key, &patch);
+        .merge_patch::<KiteUser>(FieldManager::new("kubectl"), &key, &patch);
     let edited = edited.await.unwrap();
     world.state.caches().users.caught_up_with(&edited).await;
     edited
@@ -65,9 +65,10 @@ async fn edit(world: &World, name: &str, spec: Value) -> KiteUser {
 async fn edit_password(world: &World, password: &KitePassword, spec: Value) {
     let patch = json!({ "spec": spec });
     let key = ObjectKey::of(password);
-    let edited = world
-        .cluster
-        .edit::<KitePassword>(FieldManager::new("kubectl"), &key, &patch);
+    let edited =
+        world
+            .cluster
+            .merge_patch::<KitePassword>(FieldManager::new("kubectl"), &key, &patch);
     edited.await.unwrap();
 }
 
@@ -140,7 +141,11 @@ async fn however_a_password_is_set_its_hash_is_out_of_sight() {
     let id = password_of(&world, "eve").await.name_any();
     let gone = world.delete("/api/v1/admin/users/eve", &root).await;
     assert_eq!(gone.status, 202, "{gone:?}");
-    let left: Option<KitePassword> = world.cluster.find(&ObjectKey::cluster(id)).await.unwrap();
+    let left: Option<KitePassword> = world
+        .cluster
+        .get_opt(&ObjectKey::cluster(id))
+        .await
+        .unwrap();
     assert!(left.is_none());
 
     // What is refused leaves nothing behind.

@@ -17,7 +17,7 @@ const SIGN_IN: &str = "/api/v1/auth/sign-in";
 
 async fn has_account(world: &World, name: &str) -> bool {
     let key = ObjectKey::cluster(name);
-    let found: Option<KiteUser> = world.cluster.find(&key).await.unwrap();
+    let found: Option<KiteUser> = world.cluster.get_opt(&key).await.unwrap();
     found.is_some()
 }
 
@@ -71,7 +71,7 @@ async fn no_key_takes_the_place_of_one_that_is_lost() {
     let detail = refused.text("/detail");
     assert!(detail.contains(names::SEAL_SECRET), "{detail}");
     assert!(!has_account(&world, "bob").await);
-    let found: Option<Secret> = world.cluster.find(&key).await.unwrap();
+    let found: Option<Secret> = world.cluster.get_opt(&key).await.unwrap();
     assert!(found.is_none(), "another key");
     let refused = world.post(SIGN_IN, "", account("ann")).await;
     refused.is_problem(401, "wrong-credentials");

@@ -53,7 +53,11 @@ async fn see(world: &World, token: &str) -> Answer {
 async fn kubectl(world: &World, spec: Value) {
     let key = ObjectKey::cluster("ann");
     let (manager, patch) = (FieldManager::new("kubectl"), json!({ "spec": spec }));
-    let edited: KiteUser = world.cluster.edit(manager, &key, &patch).await.unwrap();
+    let edited: KiteUser = world
+        .cluster
+        .merge_patch(manager, &key, &patch)
+        .await
+        .unwrap();
     world.state.caches().users.caught_up_with(&edited).await;
 }
 
@@ -384,7 +388,11 @@ async fn who_may_log_in_to_a_vm_is_told_when_that_changes() {
     let key = ObjectKey::namespaced(names::user_namespace("ann"), "web");
     let patch = json!({"spec": {"sshPublicKeys": [KEY, OTHER_KEY]}});
     let manager = FieldManager::new("kubectl");
-    let edited: KiteVirtualMachine = world.cluster.edit(manager, &key, &patch).await.unwrap();
+    let edited: KiteVirtualMachine = world
+        .cluster
+        .merge_patch(manager, &key, &patch)
+        .await
+        .unwrap();
     world.state.caches().vms.caught_up_with(&edited).await;
     assert_eq!(kinds(&world, &ann).await, ["VmAccess"]);
     assert_eq!(see(&world, &ann).await.status, 204);
@@ -455,7 +463,11 @@ async fn who_deletes_a_vm_just_before_its_time_is_told_of_nothing() {
     let notice = json!({"hy3ons.github.io/notice-end": record.to_string()});
     let patch = json!({"metadata": {"annotations": notice}});
     let (key, manager) = (ObjectKey::cluster("ann"), kite_core::managers::API);
-    let edited: KiteUser = world.cluster.edit(manager, &key, &patch).await.unwrap();
+    let edited: KiteUser = world
+        .cluster
+        .merge_patch(manager, &key, &patch)
+        .await
+        .unwrap();
     world.state.caches().users.caught_up_with(&edited).await;
     assert_eq!(kinds(&world, &ann).await, [""; 0]);
     let deleted = world.delete("/api/v1/vms/web", &ann).await;

@@ -57,7 +57,9 @@ async fn set(world: &World, provider: &Provider, settings: Value) {
     }
     let key = ObjectKey::cluster(names::PLATFORM);
     let patch = json!({"spec": {"signInProviders": [one]}});
-    let edit = world.cluster.edit(kite_core::managers::API, &key, &patch);
+    let edit = world
+        .cluster
+        .merge_patch(kite_core::managers::API, &key, &patch);
     let written: KitePlatform = edit.await.unwrap();
     world
         .state
@@ -178,7 +180,7 @@ async fn nobody_gets_into_an_account_by_its_name_or_address() {
     let patch = json!({"spec": {"email": "ann@corp.test"}});
     let edited: KiteUser = world
         .cluster
-        .edit(kite_core::managers::API, &key, &patch)
+        .merge_patch(kite_core::managers::API, &key, &patch)
         .await
         .unwrap();
     world.state.caches().users.caught_up_with(&edited).await;
@@ -375,7 +377,7 @@ async fn suspended_people_stay_out_and_their_sessions_end() {
     let patch = json!({"spec": {"suspended": true}});
     let edited: KiteUser = world
         .cluster
-        .edit(kite_core::managers::API, &key, &patch)
+        .merge_patch(kite_core::managers::API, &key, &patch)
         .await
         .unwrap();
     world.state.caches().users.caught_up_with(&edited).await;

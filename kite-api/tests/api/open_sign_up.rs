@@ -15,7 +15,11 @@ async fn most_a_day(world: &World, most: Value) {
     let patch = json!({"spec": {"signUpsPerDay": most}});
     let key = ObjectKey::cluster(names::PLATFORM);
     let manager = FieldManager::new("test");
-    let edited: KitePlatform = world.cluster.edit(manager, &key, &patch).await.unwrap();
+    let edited: KitePlatform = world
+        .cluster
+        .merge_patch(manager, &key, &patch)
+        .await
+        .unwrap();
     world.state.caches().platforms.caught_up_with(&edited).await;
 }
 

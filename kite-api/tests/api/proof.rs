@@ -309,7 +309,11 @@ async fn whoever_has_no_password_signs_in_at_the_provider_again() {
     let patch = json!({"spec": {"passwordHash": null, "credential": null}});
     let key = ObjectKey::cluster("ann");
     let manager = FieldManager::new("test");
-    let edited: KiteUser = world.cluster.edit(manager, &key, &patch).await.unwrap();
+    let edited: KiteUser = world
+        .cluster
+        .merge_patch(manager, &key, &patch)
+        .await
+        .unwrap();
     world.state.caches().users.caught_up_with(&edited).await;
     // The session began with the password; it has to be one that did not.
     let sessions = world.state.caches().sessions.list(|_| true);

@@ -88,7 +88,7 @@ pub async fn age(world: &World, ago: jiff::Span) {
     let at = Timestamp::now() - ago;
     let edited = world
         .cluster
-        .edit::<KiteSession>(
+        .merge_patch::<KiteSession>(
             FieldManager::new("test"),
             &ObjectKey::of(&session),
             &json!({"spec": {"tokens": {"rotatedAt": at}}}),
@@ -349,7 +349,7 @@ async fn only_the_tokens_of_a_session_can_be_changed() {
     ] {
         let refused = world
             .cluster
-            .edit::<KiteSession>(
+            .merge_patch::<KiteSession>(
                 FieldManager::new("kubectl"),
                 &ObjectKey::cluster(session.name_any()),
                 &json!({"spec": spec}),

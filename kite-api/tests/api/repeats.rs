@@ -169,7 +169,7 @@ async fn one_that_came_back_from_a_backup_is_not_shown_again() {
     let patch = json!({"metadata": {"annotations": {"hy3ons.github.io/api-token": null}}});
     let edited: KiteToken = world
         .cluster
-        .edit(FieldManager::new("test"), &key, &patch)
+        .merge_patch(FieldManager::new("test"), &key, &patch)
         .await
         .unwrap();
     world.state.caches().tokens.caught_up_with(&edited).await;
@@ -511,7 +511,7 @@ async fn after_a_fault_at_any_write_of_a_sign_up_the_same_request_signs_in() {
             let used = object(&world, &made).await.status.unwrap();
             assert_eq!(used.used_by.unwrap().name, ann, "{case}");
             let key = ObjectKey::cluster(&ann);
-            let there: Option<KiteUser> = world.cluster.find(&key).await.unwrap();
+            let there: Option<KiteUser> = world.cluster.get_opt(&key).await.unwrap();
             assert!(there.is_some(), "{case}");
         }
     }

@@ -37,7 +37,7 @@ async fn an_hour_later(world: &World) {
     let at = at();
     let edited = world
         .cluster
-        .edit::<Secret>(kite_core::managers::API, &at, &patch);
+        .merge_patch::<Secret>(kite_core::managers::API, &at, &patch);
     edited.await.unwrap();
 }
 
@@ -45,9 +45,10 @@ async fn an_hour_later(world: &World) {
 async fn seal_as(world: &World, sealed: &str) {
     let patch = json!({"spec": {"sealedSecret": sealed}});
     let key = ObjectKey::cluster("ann");
-    let edited = world
-        .cluster
-        .edit::<KiteSecondFactor>(kite_core::managers::API, &key, &patch);
+    let edited =
+        world
+            .cluster
+            .merge_patch::<KiteSecondFactor>(kite_core::managers::API, &key, &patch);
     edited.await.unwrap();
 }
 

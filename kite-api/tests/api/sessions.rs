@@ -106,7 +106,7 @@ async fn an_expired_session_opens_nothing_and_is_removed() {
     let key = ObjectKey::of(&session);
     while world
         .cluster
-        .find::<KiteSession>(&key)
+        .get_opt::<KiteSession>(&key)
         .await
         .unwrap()
         .is_some()
@@ -148,7 +148,7 @@ async fn suspension_by_kubectl_ends_sessions_too() {
     let patch = json!({"spec": {"suspended": true}});
     world
         .cluster
-        .edit::<KiteUser>(
+        .merge_patch::<KiteUser>(
             FieldManager::new("kubectl"),
             &ObjectKey::cluster("ann"),
             &patch,

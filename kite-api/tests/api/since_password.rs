@@ -75,7 +75,11 @@ impl Ann {
 async fn kubectl(world: &World, patch: Value) {
     let key = ObjectKey::namespaced(names::user_namespace("ann"), "web");
     let manager = FieldManager::new("kubectl");
-    let edited: KiteVirtualMachine = world.cluster.edit(manager, &key, &patch).await.unwrap();
+    let edited: KiteVirtualMachine = world
+        .cluster
+        .merge_patch(manager, &key, &patch)
+        .await
+        .unwrap();
     world.state.caches().vms.caught_up_with(&edited).await;
 }
 

@@ -141,7 +141,7 @@ async fn a_session_in_other_hands_locks_nobody_out() {
     let refused = sign_in(&world, None).await;
     refused.is_problem(429, "too-many-requests");
     let key = ObjectKey::cluster("ann");
-    let made: Option<KiteSecondFactor> = world.cluster.find(&key).await.unwrap();
+    let made: Option<KiteSecondFactor> = world.cluster.get_opt(&key).await.unwrap();
     assert!(made.is_none());
 }
 
@@ -153,7 +153,7 @@ async fn who_has_no_password_has_no_second_factor_beside_it() {
     let patch = json!({"spec": {"passwordHash": null, "credential": null}});
     let ann: KiteUser = world
         .cluster
-        .edit(FieldManager::new("test"), &key, &patch)
+        .merge_patch(FieldManager::new("test"), &key, &patch)
         .await
         .unwrap();
     let router = kite_api::api_router(world.state.clone())
@@ -345,7 +345,11 @@ async fn a_second_factor_of_an_earlier_user_of_the_name_does_not_count() {
     let patch = json!({"spec": {"userUid": "another"}});
     let key = ObjectKey::cluster("ann");
     let manager = FieldManager::new("test");
-    let edited: KiteSecondFactor = world.cluster.edit(manager, &key, &patch).await.unwrap();
+    let edited: KiteSecondFactor = world
+        .cluster
+        .merge_patch(manager, &key, &patch)
+        .await
+        .unwrap();
     assert!(edited.spec.confirmed);
     assert_eq!(sign_in(&world, None).await.status, 200);
 }

@@ -136,7 +136,7 @@ async fn a_setting_itself_that_cannot_be_read_is_the_strictest_it_can_be() {
     let refused = world.post("/api/v1/auth/bootstrap", "", first).await;
     refused.is_problem(503, "unavailable");
     let key = ObjectKey::cluster("max");
-    let made = world.cluster.find::<KiteUser>(&key).await.unwrap();
+    let made = world.cluster.get_opt::<KiteUser>(&key).await.unwrap();
     assert!(made.is_none() && world.find_bootstrap_secret().await.is_some());
     assert_eq!(world.get(VMS, &token).await.status, 200);
     odd.write(json!({"sessionEpoch": 0}), None).await;

@@ -52,7 +52,7 @@ async fn an_administrator_creates_edits_and_deletes_accounts() {
     assert!(
         world
             .cluster
-            .find::<KiteUser>(&key)
+            .get_opt::<KiteUser>(&key)
             .await
             .unwrap()
             .is_none()
@@ -153,7 +153,7 @@ async fn two_administrators_who_take_it_from_each_other_leave_one() {
         let mut left = 0;
         for name in ["ann", "bob"] {
             let key = ObjectKey::cluster(name);
-            let user: Option<KiteUser> = world.cluster.find(&key).await.unwrap();
+            let user: Option<KiteUser> = world.cluster.get_opt(&key).await.unwrap();
             left += usize::from(user.is_some_and(|user| {
                 user.spec.access_level == AccessLevel::Admin && !user.spec.suspended
             }));

@@ -262,6 +262,37 @@ async fn of_two_who_end_one_at_once_one_gives_the_reason() {
     }
 }
 
+/// The API server refuses a second wish, too, with the same status: who asked is not told
+/// that a session ends that goes on.
+#[tokio::test]
+async fn an_end_that_a_policy_refuses_is_no_end() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let web = make_vm(&world, "root", "web").await;
+    report(&world, &web, &gateway(), 1, json!({})).await;
+    world.refuse(&json!({
+        "matchConstraints": {"resourceRules": [{
+            "apiGroups": ["hy3ons.github.io"],
+            "apiVersions": ["*"],
+            "operations": ["UPDATE"],
+            "resources": ["kiteconnections"],
+        }]},
+        "validations": [{
+            "expression": "!has(object.spec.end)",
+            "message": "nobody is thrown out during the exam",
+        }],
+    }));
+    let one = format!("{ALL}/{}", names::connection(gateway().id(), 1));
+    let refused = world.delete(&one, &root).await;
+    refused.is_problem(422, "invalid");
+    assert_eq!(
+        refused.text("/detail"),
+        "nobody is thrown out during the exam"
+    );
+    let shown = world.get(OF_WEB, &root).await;
+    assert_eq!(shown.body["items"][0]["ending"], json!(null), "{shown:?}");
+}
+
 #[tokio::test]
 async fn tokens_see_and_end_sessions_by_their_scopes() {
     let world = World::new().await;
@@ -330,7 +361,7 @@ async fn the_sessions_of_a_gateway_that_is_gone_end_and_those_of_others_do_not()
         let name = names::heartbeat(instance.id());
         let key = ObjectKey::namespaced(names::PLATFORM_NAMESPACE, name);
         let cluster = &world.cluster;
-        let lease = cluster.find::<k8s_openapi::api::coordination::v1::Lease>(&key);
+        let lease = cluster.get_opt::<k8s_openapi::api::coordination::v1::Lease>(&key);
         lease.await.unwrap()
     };
     assert!(lease(&gone).await.is_none() && lease(&there).await.is_some());

@@ -351,7 +351,7 @@ async fn what_is_taken_and_too_much_is_told_with_what_is_wrong() {
     let key = ObjectKey::cluster("ann");
     let user: kite_core::crd::KiteUser = world
         .cluster
-        .edit(FieldManager::new("kubectl"), &key, &quota)
+        .merge_patch(FieldManager::new("kubectl"), &key, &quota)
         .await
         .unwrap();
     world.state.caches().users.caught_up_with(&user).await;
@@ -427,7 +427,7 @@ async fn an_end_is_never_set_in_the_past() {
     let over = json!({"spec": {"expiresAt": past}});
     let vm: KiteVirtualMachine = world
         .cluster
-        .edit(FieldManager::new("kubectl"), &key, &over)
+        .merge_patch(FieldManager::new("kubectl"), &key, &over)
         .await
         .unwrap();
     world.state.caches().vms.caught_up_with(&vm).await;
@@ -603,7 +603,7 @@ async fn an_edit_touches_only_what_it_names() {
     let key = ObjectKey::namespaced(names::user_namespace("ann"), "web");
     world
         .cluster
-        .edit::<KiteVirtualMachine>(
+        .merge_patch::<KiteVirtualMachine>(
             FieldManager::new("kubectl"),
             &key,
             &json!({"spec": {"cpu": 4}}),

@@ -5,7 +5,10 @@ use std::{net::SocketAddr, time::Duration};
 use ::http::{HeaderMap, Method, Request, StatusCode, header};
 use axum::{Router, body::Body, extract::ConnectInfo};
 use http_body_util::BodyExt as _;
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::{
+    admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
+    core::v1::{Namespace, Secret},
+};
 use kite_api::{ApiState, ApiStateBuilder, router};
 use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, FieldManager, KubeCluster, ObjectKey},
@@ -108,6 +111,17 @@ impl World {
         world
     }
 
+    /// Has the API server refuse what a policy of this specification denies.
+    pub fn refuse(&self, spec: &Value) {
+        let named = |spec: &Value| json!({"metadata": {"name": "of-the-cluster"}, "spec": spec});
+        let policy: ValidatingAdmissionPolicy = serde_json::from_value(named(spec)).unwrap();
+        let binding = json!({"policyName": "of-the-cluster", "validationActions": ["Deny"]});
+        let binding: ValidatingAdmissionPolicyBinding =
+            serde_json::from_value(named(&binding)).unwrap();
+        self.fake.create(&policy).unwrap();
+        self.fake.create(&binding).unwrap();
+    }
+
     /// Another replica of the API before the same cluster.
     pub async fn replica(&self) -> Router {
         self.replica_with(|builder| builder).await
@@ -147,7 +161,11 @@ impl World {
         let key = ObjectKey::cluster(names::PLATFORM);
         let manager = FieldManager::new("kubectl");
         let patch = json!({ "spec": spec });
-        let edited: KitePlatform = self.cluster.edit(manager, &key, &patch).await.unwrap();
+        let edited: KitePlatform = self
+            .cluster
+            .merge_patch(manager, &key, &patch)
+            .await
+            .unwrap();
         self.state.caches().platforms.caught_up_with(&edited).await;
     }
 
@@ -162,7 +180,7 @@ impl World {
 
     pub async fn find_bootstrap_secret(&self) -> Option<Secret> {
         let key = ObjectKey::namespaced(names::PLATFORM_NAMESPACE, names::BOOTSTRAP_SECRET);
-        self.cluster.find(&key).await.unwrap()
+        self.cluster.get_opt(&key).await.unwrap()
     }
 
     /// An account as `kubectl` would make it, with its namespace, signed in.
@@ -219,7 +237,11 @@ impl World {
             let patch = json!({"spec": {"provedAt": &hour_ago}});
             let key = ObjectKey::of(&session);
             let manager = FieldManager::new("test");
-            let edited: KiteSession = self.cluster.edit(manager, &key, &patch).await.unwrap();
+            let edited: KiteSession = self
+                .cluster
+                .merge_patch(manager, &key, &patch)
+                .await
+                .unwrap();
             self.state.caches().sessions.caught_up_with(&edited).await;
         }
     }
@@ -252,7 +274,7 @@ impl World {
     /// The VM as the API server has it.
     pub async fn vm(&self, owner: &str, name: &str) -> Option<KiteVirtualMachine> {
         let key = ObjectKey::namespaced(names::user_namespace(owner), name);
-        self.cluster.find(&key).await.unwrap()
+        self.cluster.get_opt(&key).await.unwrap()
     }
 
     /// Waits until the API has seen something.

@@ -63,11 +63,11 @@ pub enum ClusterError {
     /// This process held the request back: it did not take effect, or the answer
     /// is no longer this process's business.
     #[error("{operation}: {reason}")]
-    HeldBack {
+    NotLeader {
         /// What was being done.
         operation: String,
         /// Why.
-        reason: HeldBack,
+        reason: NotLeader,
     },
     /// An object is there and cannot be read as its kind: its CRD admits what this
     /// version does not know.
@@ -92,7 +92,7 @@ pub enum ClusterError {
 /// Why a process holds its own requests back. A layer around a `kube::Client`
 /// fails with this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HeldBack {
+pub enum NotLeader {
     /// It was not sent, since this process does not lead.
     #[error("not sent: this process does not lead (any more), the leader will see to it")]
     NotLeading,
@@ -115,12 +115,12 @@ impl ClusterError {
         let operation = operation.into();
         match error {
             kube::Error::Api(status) => Self::from_status(operation, status),
-            kube::Error::Service(error) if error.is::<HeldBack>() => Self::HeldBack {
+            kube::Error::Service(error) if error.is::<NotLeader>() => Self::NotLeader {
                 operation,
                 reason: error
                     .downcast_ref()
                     .copied()
-                    .unwrap_or(HeldBack::NotLeading),
+                    .unwrap_or(NotLeader::NotLeading),
             },
             error @ (kube::Error::HyperError(_)
             | kube::Error::Service(_)
@@ -175,7 +175,7 @@ impl ClusterError {
             Self::Invalid { .. } => "invalid",
             Self::Forbidden { .. } => "forbidden",
             Self::Unavailable { .. } => "unavailable",
-            Self::HeldBack { .. } => "held_back",
+            Self::NotLeader { .. } => "not_leader",
             Self::Unreadable { .. } => "unreadable",
             Self::Other { .. } => "other",
         }

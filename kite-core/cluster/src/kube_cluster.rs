@@ -48,7 +48,7 @@ impl KubeCluster {
         self.post("try to create", object, true).await
     }
 
-    /// Asks what would come of [`Cluster::edit`] with `patch`: the API server judges
+    /// Asks what would come of [`Cluster::merge_patch`] with `patch`: the API server judges
     /// it, and stores nothing (`dryRun`).
     pub async fn try_edit<K: Object>(
         &self,
@@ -189,7 +189,7 @@ impl Cluster for KubeCluster {
         self.send::<K, _>("apply", &key, request).await
     }
 
-    async fn edit<K: Object>(
+    async fn merge_patch<K: Object>(
         &self,
         manager: FieldManager,
         key: &ObjectKey,
@@ -210,7 +210,7 @@ impl Cluster for KubeCluster {
         self.send::<K, _>("apply status of", &key, request).await
     }
 
-    async fn edit_status<K: Object>(
+    async fn merge_patch_status<K: Object>(
         &self,
         manager: FieldManager,
         key: &ObjectKey,
@@ -291,7 +291,7 @@ impl Cluster for KubeCluster {
         self.send::<K, _>("set finalizers of", &key, request).await
     }
 
-    async fn invoke<K: Object>(
+    async fn put_subresource<K: Object>(
         &self,
         group_version: &str,
         key: &ObjectKey,

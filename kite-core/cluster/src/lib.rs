@@ -12,7 +12,7 @@
 //!
 //! /// Applies the object unless there is one.
 //! async fn ensure<C: Cluster>(cluster: &C, map: &ConfigMap) -> Result<(), ClusterError> {
-//!     if cluster.find::<ConfigMap>(&ObjectKey::of(map)).await?.is_none() {
+//!     if cluster.get_opt::<ConfigMap>(&ObjectKey::of(map)).await?.is_none() {
 //!         cluster.apply(FieldManager::new("my-operator"), map).await?;
 //!     }
 //!     Ok(())
@@ -61,7 +61,7 @@ use serde::{Serialize, de::DeserializeOwned};
 #[cfg(feature = "mock")]
 pub use self::mock::MockCluster;
 pub use self::{
-    error::{ClusterError, HeldBack},
+    error::{ClusterError, NotLeader},
     kube_cluster::KubeCluster,
     lenient::{Lenient, Listed, Unread},
     status::{StoredStatus, merge_patch},
@@ -167,7 +167,7 @@ pub const ABSENT: &str = "1";
 #[async_trait]
 pub trait Cluster: Send + Sync + 'static {
     /// Reads one object. [`ClusterError::NotFound`] when it is not there; see
-    /// [`ClusterExt::find`].
+    /// [`ClusterExt::get_opt`].
     async fn get<K: Object>(&self, key: &ObjectKey) -> Result<K, ClusterError>;
 
     /// Lists the objects of a kind in `namespace`, or in all of them. One that
@@ -195,7 +195,7 @@ pub trait Cluster: Send + Sync + 'static {
     /// edit on a person's behalf leaves alone what others wrote, and can remove
     /// what others wrote. A uid or resourceVersion in the patch's metadata is a
     /// precondition ([`ClusterError::Conflict`]). The object must be there.
-    async fn edit<K: Object>(
+    async fn merge_patch<K: Object>(
         &self,
         manager: FieldManager,
         key: &ObjectKey,
@@ -212,9 +212,9 @@ pub trait Cluster: Send + Sync + 'static {
         object: &K,
     ) -> Result<K, ClusterError>;
 
-    /// As [`edit`](Self::edit), of the status: `patch` names fields below `status`. A
+    /// As [`merge_patch`](Self::merge_patch), of the status: `patch` names fields below `status`. A
     /// uid in the metadata is not looked at.
-    async fn edit_status<K: Object>(
+    async fn merge_patch_status<K: Object>(
         &self,
         manager: FieldManager,
         key: &ObjectKey,
@@ -254,7 +254,7 @@ pub trait Cluster: Send + Sync + 'static {
     /// served, which need not be where the kind is: an aggregated API may serve what can
     /// be asked of a kind that a CRD defines. Nothing of the answer but its success is
     /// looked at.
-    async fn invoke<K: Object>(
+    async fn put_subresource<K: Object>(
         &self,
         group_version: &str,
         key: &ObjectKey,
@@ -267,7 +267,7 @@ pub trait Cluster: Send + Sync + 'static {
 #[async_trait]
 pub trait ClusterExt: Cluster {
     /// Reads one object, if it is there.
-    async fn find<K: Object>(&self, key: &ObjectKey) -> Result<Option<K>, ClusterError> {
+    async fn get_opt<K: Object>(&self, key: &ObjectKey) -> Result<Option<K>, ClusterError> {
         match self.get(key).await {
             Ok(object) => Ok(Some(object)),
             Err(ClusterError::NotFound { .. }) => Ok(None),
@@ -297,7 +297,7 @@ pub trait ClusterExt: Cluster {
         match self.delete::<K>(&key, &uid, propagation).await {
             Err(ClusterError::NotFound { .. }) => Ok(None),
             Err(conflict @ ClusterError::Conflict { .. }) => {
-                let left = self.find::<K>(&key).await?;
+                let left = self.get_opt::<K>(&key).await?;
                 if left.as_ref().and_then(kube::ResourceExt::uid).as_ref() == Some(&uid) {
                     return Err(conflict);
                 }

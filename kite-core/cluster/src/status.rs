@@ -65,7 +65,7 @@ where
         "status": fields.unwrap_or_else(|| json!({})),
     });
     let key = ObjectKey::of(object);
-    cluster.edit_status(manager, &key, &patch).await
+    cluster.merge_patch_status(manager, &key, &patch).await
 }
 
 /// The status as it is stored, as far as a patch must know, and whether a part of it could

@@ -70,4 +70,4 @@ mod standard;
 pub use definitions::{cdi_definitions, kubevirt_definitions, operator_definitions};
 pub use operators::Operators;
 pub use stages::demo_rules;
-pub use standard::{everything, play};
+pub use standard::{everything, everything_with_guests, play};

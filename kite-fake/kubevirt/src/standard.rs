@@ -15,11 +15,15 @@ use crate::kubevirt::{
 };
 use crate::operators::Operators;
 
-/// [`control_plane`], CDI, `KubeVirt`, and what else is beside them in a cluster. With
-/// `guests` each running VM is a real SSH server on a loopback port; without, nothing runs
-/// in it.
-pub fn everything(guests: bool) -> Vec<Arc<dyn Actor>> {
-    everything_with(guests, machines(guests))
+/// [`control_plane`], CDI, `KubeVirt`, and what else is beside them in a cluster. Nothing
+/// runs in VMs.
+pub fn everything() -> Vec<Arc<dyn Actor>> {
+    everything_with(false, machines(false))
+}
+
+/// [`everything`], and each running VM is a real SSH server on a loopback port.
+pub fn everything_with_guests() -> Vec<Arc<dyn Actor>> {
+    everything_with(true, machines(true))
 }
 
 /// What runs in VMs.

@@ -8,6 +8,7 @@ use super::call::Call;
 ///
 /// In each of them the client sees only what a real client can see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Fault {
     /// The participant is gone before the request leaves it: the process was
     /// killed, evicted, out of memory, or lost its node.

@@ -17,10 +17,10 @@ use super::feed::{Batch, Feed, Mapped, Open, Relation, Watched, owners, touched}
 use crate::clock::Clock;
 
 type Reconcile<K> = Box<dyn Fn(Arc<K>) -> BoxFuture<'static, Result<Action, String>> + Send>;
-type Start<K> = Arc<dyn Fn(Seat<K>) -> Reconcile<K> + Send + Sync>;
+type Start<K> = Arc<dyn Fn(ControllerContext<K>) -> Reconcile<K> + Send + Sync>;
 
 /// What a controller starts with, each time that it starts.
-pub struct Seat<K: Watched> {
+pub struct ControllerContext<K: Watched> {
     /// Its client. What goes wrong goes wrong here.
     pub client: Client,
     /// The simulated time.
@@ -39,7 +39,7 @@ pub struct Seat<K: Watched> {
 pub(super) type Taps = HashMap<TypeId, Box<dyn Any + Send>>;
 pub(super) type Tap<W> = Box<dyn FnMut(Event<W>) + Send>;
 
-impl<K: Watched> Seat<K> {
+impl<K: Watched> ControllerContext<K> {
     /// All that is in the cache, by namespace and name.
     pub fn objects(&self) -> Vec<Arc<K>> {
         sorted(&self.store)
@@ -93,9 +93,9 @@ pub fn sorted<K: Watched>(store: &Store<K>) -> Vec<Arc<K>> {
     all
 }
 
-impl<K: Watched> fmt::Debug for Seat<K> {
+impl<K: Watched> fmt::Debug for ControllerContext<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seat").finish_non_exhaustive()
+        f.debug_struct("ControllerContext").finish_non_exhaustive()
     }
 }
 
@@ -159,22 +159,22 @@ impl<K: Watched> Controller<K> {
         F: Future<Output = Result<Action, E>> + Send + 'static,
         E: fmt::Display,
     {
-        Self::seated(name, move |seat| start(seat.client))
+        Self::with_context(name, move |context| start(context.client))
     }
 
     /// As [`new`](Self::new), for a controller that also needs the simulated
     /// time or its own cache.
-    pub fn seated<R, F, E>(
+    pub fn with_context<R, F, E>(
         name: impl Into<String>,
-        start: impl Fn(Seat<K>) -> R + Send + Sync + 'static,
+        start: impl Fn(ControllerContext<K>) -> R + Send + Sync + 'static,
     ) -> Self
     where
         R: Fn(Arc<K>) -> F + Send + 'static,
         F: Future<Output = Result<Action, E>> + Send + 'static,
         E: fmt::Display,
     {
-        let start = move |seat: Seat<K>| -> Reconcile<K> {
-            let reconcile = start(seat);
+        let start = move |context: ControllerContext<K>| -> Reconcile<K> {
+            let reconcile = start(context);
             Box::new(move |object| {
                 let done = reconcile(object);
                 Box::pin(async move { done.await.map_err(|error| error.to_string()) })
@@ -345,7 +345,7 @@ impl<K: Watched> Role for Controller<K> {
         let relations: Vec<_> = relations.map(|relation| relation.open(&client)).collect();
         Box::new(Running {
             feed,
-            reconcile: (self.start)(Seat {
+            reconcile: (self.start)(ControllerContext {
                 client,
                 clock,
                 store: store.clone(),

@@ -98,13 +98,13 @@ mod simulation;
 mod sweep;
 mod world;
 
-pub use controller::{Controller, Seat, sorted};
+pub use controller::{Controller, ControllerContext, sorted};
 pub use feed::Watched;
 pub use observer::{Event, Lives};
 pub use run::{Finding, Rule, Run, Violation};
 pub use simulation::{Builder, Simulation};
 pub use sweep::{Summary, Sweep};
-pub use world::{Stop, World};
+pub use world::{ScenarioError, World};
 
 /// What somebody said who panicked.
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {

@@ -22,7 +22,7 @@ use super::observer::{Event, Invariant, Observer};
 use super::participant::Participant;
 use super::run::{Rule, Run};
 use super::sweep::Sweep;
-use super::world::{Stop, World};
+use super::world::{ScenarioError, World};
 use crate::actors::{Actor, Catalog, Rules};
 use crate::clock::{ManualClock, TokioClock};
 use crate::fault::{Faults, Plan};
@@ -34,7 +34,8 @@ const BEGINNING: i64 = 1_767_225_600;
 /// Stack of a simulation's thread; futures of debug builds are large.
 const STACK: usize = 16 * 1024 * 1024;
 
-type Scenario = Arc<dyn Fn(World) -> LocalBoxFuture<'static, Result<(), Stop>> + Send + Sync>;
+type Scenario =
+    Arc<dyn Fn(World) -> LocalBoxFuture<'static, Result<(), ScenarioError>> + Send + Sync>;
 type Actors = Arc<dyn Fn() -> Vec<Arc<dyn Actor>> + Send + Sync>;
 type Settings = Arc<dyn Fn(crate::Builder) -> crate::Builder + Send + Sync>;
 type Prepare = Arc<dyn Fn(&FakeCluster) + Send + Sync>;
@@ -154,7 +155,7 @@ impl Builder {
     #[must_use]
     pub fn scenario<F>(mut self, scenario: impl Fn(World) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = Result<(), Stop>> + 'static,
+        F: Future<Output = Result<(), ScenarioError>> + 'static,
     {
         self.scenario = Arc::new(move |world| scenario(world).boxed_local());
         self
@@ -232,7 +233,7 @@ impl Builder {
     /// Whoever looks at a settled world once more must not even send a write.
     /// If not set, writes without an effect are fine.
     #[must_use]
-    pub fn quiet(mut self) -> Self {
+    pub fn forbid_noop_writes(mut self) -> Self {
         self.is_quiet = true;
         self
     }
@@ -266,7 +267,7 @@ impl Builder {
     /// How long the world may take to settle, in simulated time; two hours if
     /// not set.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
+    pub fn timeout(mut self, patience: Duration) -> Self {
         self.limits.patience = patience;
         self
     }
@@ -450,7 +451,7 @@ impl Simulation {
         let mut engine = engine.lock().await;
         match ended {
             Ok(Ok(())) => self.finish(&mut engine).await,
-            Ok(Err(Stop::Unsettled(why))) => engine.violate(Rule::Settles, why),
+            Ok(Err(ScenarioError::Unsettled(why))) => engine.violate(Rule::Settles, why),
             Ok(Err(stop)) => engine.violate(Rule::Scenario, format!("the scenario stops: {stop}")),
             Err(panic) => {
                 let text = super::panic_message(&*panic);

@@ -116,7 +116,7 @@ impl<'a> Sweep<'a> {
     /// Calls `tell` with each finding as soon as it is made, in whatever order
     /// that is: a long sweep need not come to its end to be of use.
     #[must_use]
-    pub fn telling(mut self, tell: impl Fn(&Finding) + Send + Sync + 'a) -> Self {
+    pub fn on_finding(mut self, tell: impl Fn(&Finding) + Send + Sync + 'a) -> Self {
         self.tell = Some(Box::new(tell));
         self
     }

@@ -24,7 +24,7 @@ pub(super) const SCENARIO: &str = "scenario";
 
 /// Why a scenario stopped before its end.
 #[derive(Debug, thiserror::Error)]
-pub enum Stop {
+pub enum ScenarioError {
     /// The API server refused what the scenario wanted.
     #[error("{doing}: {source}")]
     Refused {
@@ -42,7 +42,7 @@ pub enum Stop {
     Unmet(String),
 }
 
-impl From<kube::Error> for Stop {
+impl From<kube::Error> for ScenarioError {
     fn from(error: kube::Error) -> Self {
         Self::Refused {
             doing: "request".to_owned(),
@@ -94,7 +94,7 @@ impl World {
     }
 
     /// Creates an object; a namespaced one has to say its namespace.
-    pub async fn create<K>(&self, object: &K) -> Result<K, Stop>
+    pub async fn create<K>(&self, object: &K) -> Result<K, ScenarioError>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug,
     {
@@ -105,7 +105,8 @@ impl World {
         engine.faults.spare(&plural, &namespace, &name);
         let what = Self::describe::<K>("create", &namespace, &name);
         let value = serde_json::to_value(object).and_then(serde_json::from_value);
-        let value: DynamicObject = value.map_err(|error| Stop::Unmet(error.to_string()))?;
+        let value: DynamicObject =
+            value.map_err(|error| ScenarioError::Unmet(error.to_string()))?;
         let params = PostParams {
             field_manager: Some(SCENARIO.to_owned()),
             ..PostParams::default()
@@ -115,7 +116,7 @@ impl World {
     }
 
     /// Changes fields of an object by a merge patch (RFC 7386).
-    pub async fn patch<K>(&self, object: &K, patch: Value) -> Result<K, Stop>
+    pub async fn patch<K>(&self, object: &K, patch: Value) -> Result<K, ScenarioError>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
     {
@@ -132,7 +133,7 @@ impl World {
     }
 
     /// Deletes an object; one that is gone already is no error.
-    pub async fn delete<K>(&self, object: &K) -> Result<(), Stop>
+    pub async fn delete<K>(&self, object: &K) -> Result<(), ScenarioError>
     where
         K: Resource<DynamicType = ()>,
     {
@@ -148,7 +149,7 @@ impl World {
     }
 
     /// An object as it is now; the namespace of cluster-scoped ones is empty.
-    pub async fn get<K>(&self, namespace: &str, name: &str) -> Result<Option<K>, Stop>
+    pub async fn get<K>(&self, namespace: &str, name: &str) -> Result<Option<K>, ScenarioError>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
     {
@@ -159,7 +160,7 @@ impl World {
     }
 
     /// All objects of a kind.
-    pub async fn list<K>(&self) -> Result<Vec<K>, Stop>
+    pub async fn list<K>(&self) -> Result<Vec<K>, ScenarioError>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
     {
@@ -170,23 +171,23 @@ impl World {
 
     /// Goes on until no participant has anything to do, every watch event was
     /// heard, and no timer is due soon.
-    pub async fn settle(&self) -> Result<(), Stop> {
+    pub async fn settle(&self) -> Result<(), ScenarioError> {
         let mut engine = self.engine.lock().await;
-        engine.settle().await.map_err(Stop::Unsettled)
+        engine.settle().await.map_err(ScenarioError::Unsettled)
     }
 
     /// Goes on for so many steps, or until the world is settled.
-    pub async fn steps(&self, count: u64) -> Result<(), Stop> {
+    pub async fn steps(&self, count: u64) -> Result<(), ScenarioError> {
         let mut engine = self.engine.lock().await;
         let done = engine.drive(Until::Steps(count)).await;
-        done.map_err(Stop::Unsettled)
+        done.map_err(ScenarioError::Unsettled)
     }
 
     /// Goes on for so long, in simulated time, whether the world settles or not.
-    pub async fn run_for(&self, time: Duration) -> Result<(), Stop> {
+    pub async fn run_for(&self, time: Duration) -> Result<(), ScenarioError> {
         let mut engine = self.engine.lock().await;
         let done = engine.drive(Until::Time(Instant::now() + time)).await;
-        done.map_err(Stop::Unsettled)
+        done.map_err(ScenarioError::Unsettled)
     }
 
     /// All participants are gone with all they had in memory, and start anew when
@@ -228,21 +229,21 @@ impl World {
         mut engine: MutexGuard<'_, Engine>,
         doing: String,
         result: Result<T, kube::Error>,
-    ) -> Result<T, Stop> {
+    ) -> Result<T, ScenarioError> {
         engine.note(&format!("{SCENARIO}: {doing}"));
         engine.absorb(SCENARIO).await;
         result.map_err(|error| refused(doing, error))
     }
 }
 
-fn refused(doing: String, error: kube::Error) -> Stop {
-    Stop::Refused {
+fn refused(doing: String, error: kube::Error) -> ScenarioError {
+    ScenarioError::Refused {
         doing,
         source: Box::new(error),
     }
 }
 
-fn typed<K: DeserializeOwned>(object: DynamicObject) -> Result<K, Stop> {
+fn typed<K: DeserializeOwned>(object: DynamicObject) -> Result<K, ScenarioError> {
     let value = serde_json::to_value(object).and_then(serde_json::from_value);
-    value.map_err(|error| Stop::Unmet(error.to_string()))
+    value.map_err(|error| ScenarioError::Unmet(error.to_string()))
 }

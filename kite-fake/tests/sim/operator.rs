@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
 use kite_fake::actors::{ClaimBinder, GarbageCollector, NamespaceLifecycle};
-use kite_fake::sim::{Builder, Controller, Seat, Simulation, Stop, World};
+use kite_fake::sim::{Builder, Controller, ControllerContext, ScenarioError, Simulation, World};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::ObjectRef;
@@ -295,10 +295,10 @@ fn entry_name(site: &Site) -> String {
 }
 
 pub fn controller(flaw: Flaw) -> Controller<Site> {
-    let start = move |seat: Seat<Site>| {
+    let start = move |context: ControllerContext<Site>| {
         let operator = Arc::new(Operator {
             flaw,
-            client: seat.client,
+            client: context.client,
             made: Mutex::default(),
         });
         move |site: Arc<Site>| {
@@ -309,7 +309,7 @@ pub fn controller(flaw: Flaw) -> Controller<Site> {
             }
         }
     };
-    Controller::seated("sites", start)
+    Controller::with_context("sites", start)
         .watching(watcher::Config::default().any_semantic())
         .owns::<ConfigMap>()
         .owns::<PersistentVolumeClaim>()
@@ -330,7 +330,7 @@ pub fn site(name: &str) -> Site {
 }
 
 /// A site is made, changed, deleted, and made again.
-pub async fn life(world: World) -> Result<(), Stop> {
+pub async fn life(world: World) -> Result<(), ScenarioError> {
     let site = world.create(&site("a")).await?;
     world.settle().await?;
     world.patch(&site, json!({"spec": {"text": "two"}})).await?;
@@ -342,7 +342,7 @@ pub async fn life(world: World) -> Result<(), Stop> {
 }
 
 /// A site is made and deleted.
-pub async fn short_life(world: World) -> Result<(), Stop> {
+pub async fn short_life(world: World) -> Result<(), ScenarioError> {
     let site = world.create(&site("a")).await?;
     world.settle().await?;
     world.delete(&site).await?;

@@ -143,7 +143,7 @@ fn a_sweep_tells_of_findings_as_they_come() {
     let summary = simulation
         .sweep()
         .faults(&[Fault::ServerError])
-        .telling(|finding| told.lock().unwrap().push(finding.to_string()))
+        .on_finding(|finding| told.lock().unwrap().push(finding.to_string()))
         .run();
     // That of the run without faults, of which nothing went wrong by order, too.
     let mut expected: Vec<String> = summary.findings.iter().map(ToString::to_string).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kite_fake::fault::{Fault, Plan};
-use kite_fake::sim::{Controller, Rule, Simulation, Stop, World};
+use kite_fake::sim::{Controller, Rule, ScenarioError, Simulation, World};
 use kite_fake::store::Change;
 use kube::Api;
 use kube::api::DeleteParams;
@@ -108,7 +108,7 @@ fn time_passes_as_the_scenario_wants() {
 #[test]
 fn more_time_than_it_may_take_to_settle_can_pass() {
     let simulation = Simulation::builder()
-        .patience(Duration::from_secs(60))
+        .timeout(Duration::from_secs(60))
         .most_steps(5)
         .controller(idle(|| Ok(Action::requeue(Duration::from_secs(90)))))
         .scenario(async |world| {
@@ -203,7 +203,8 @@ fn a_scenario_that_fails_or_panics_is_a_violation() {
         "{text}"
     );
 
-    let panicking = Simulation::builder().scenario(async |_| -> Result<(), Stop> { panic!("oh") });
+    let panicking =
+        Simulation::builder().scenario(async |_| -> Result<(), ScenarioError> { panic!("oh") });
     let run = panicking.build().run(Plan::none(), 0);
     assert_eq!(run.violations[0].text, "the scenario panics: oh");
 }

@@ -15,7 +15,7 @@ use kite_core::{
 };
 use kite_reconcile::{
     Context, Kinds as _,
-    cache::{self, Caches, Feeder},
+    cache::{self, CacheWriter, Caches},
     kinds::KiteKinds,
     user, vm,
 };
@@ -159,16 +159,16 @@ async fn all<K: Object>(cluster: &KubeCluster) -> Vec<K> {
 /// once: nothing changes any more.
 struct Filled {
     caches: Caches,
-    _feeders: Vec<Box<dyn std::any::Any>>,
+    _writers: Vec<Box<dyn std::any::Any>>,
 }
 
 impl Filled {
     async fn new(cluster: &KubeCluster) -> Self {
         let mut builder = Caches::builder();
-        let mut feeders = Vec::new();
+        let mut writers = Vec::new();
         macro_rules! fill {
             ($($kind:ty),* $(,)?) => { $(
-                feeders.push(fill::<$kind>(&mut builder, cluster).await);
+                writers.push(fill::<$kind>(&mut builder, cluster).await);
             )* };
         }
         fill!(
@@ -193,7 +193,7 @@ impl Filled {
         );
         Self {
             caches: builder.build(),
-            _feeders: feeders,
+            _writers: writers,
         }
     }
 }
@@ -202,11 +202,11 @@ async fn fill<K: Object>(
     builder: &mut cache::Builder,
     cluster: &KubeCluster,
 ) -> Box<dyn std::any::Any> {
-    let mut feeder: Feeder<K> = builder.fed_as(&KiteKinds::options::<K>());
-    feeder.apply(Event::Init, |_| {});
+    let mut writer: CacheWriter<K> = builder.fed_as(&KiteKinds::options::<K>());
+    writer.apply(Event::Init, |_| {});
     for object in all::<K>(cluster).await {
-        feeder.apply(Event::InitApply(object), |_| {});
+        writer.apply(Event::InitApply(object), |_| {});
     }
-    feeder.apply(Event::InitDone, |_| {});
-    Box::new(feeder)
+    writer.apply(Event::InitDone, |_| {});
+    Box::new(writer)
 }

@@ -205,7 +205,7 @@ pub async fn drive<K, X, E, F, Fut>(
                     tracing::debug!(%object, %error, "will be tried again");
                 }
                 // It is the next leader's turn.
-                Some(ClusterError::HeldBack { .. }) => {
+                Some(ClusterError::NotLeader { .. }) => {
                     tracing::debug!(%object, %error, "left to the leader");
                 }
                 Some(ClusterError::Unreadable { .. }) => {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::{
     kinds::KindOptions,
-    leader::{Leadership, Standing},
+    leader::{LeaderState, Leadership},
 };
 
 /// What a controller watches, and whether it can: shared by the watches, which
@@ -147,7 +147,7 @@ impl Health {
     /// way. Who stands by is ready: nothing else is asked of it, and a rollout
     /// that waited for it would wait for the leader to go first.
     pub fn check(&self, leadership: &Leadership) -> Result<String, String> {
-        if let Standing::Candidate(leader) = leadership.standing() {
+        if let LeaderState::Candidate(leader) = leadership.standing() {
             return Ok(match leader {
                 Some(leader) => format!("ok: stands by, {leader} leads"),
                 None => "ok: stands by".to_owned(),

@@ -56,7 +56,7 @@ pub struct KindOptions<K> {
     pub by: Option<IndexedBy<K>>,
     /// Takes away what nobody looks at before an object is kept; by default
     /// `managedFields`, which are often most of it.
-    pub narrow: fn(&mut K),
+    pub transform: fn(&mut K),
     /// Whether objects are kept packed, in a tenth of the memory. Not possible for those
     /// that a controller works on.
     pub is_packed: bool,
@@ -109,7 +109,7 @@ impl<K: Object> Default for KindOptions<K> {
         Self {
             config: watcher::Config::default().page_size(PAGE),
             by: None,
-            narrow: |object| object.meta_mut().managed_fields = None,
+            transform: |object| object.meta_mut().managed_fields = None,
             is_packed: false,
             is_optional: false,
             remedy: None,

@@ -38,7 +38,7 @@
 //!     ) -> Result<Action, Error> {
 //!         let cluster = &shared.cluster;
 //!         // Answered without a request: Secrets are watched.
-//!         if cluster.find::<Secret>(&ObjectKey::of(&*map)).await?.is_none() {
+//!         if cluster.get_opt::<Secret>(&ObjectKey::of(&*map)).await?.is_none() {
 //!             let mut secret = Secret::default();
 //!             // Refused if somebody else was first.
 //!             secret.metadata.resource_version = Some(ABSENT.to_owned());

@@ -17,7 +17,7 @@ pub trait Listener<K: Object>: Sized {
     /// looks for itself at what it is handed. `start` makes the mapper
     /// when the controller starts: what a mapper remembers is lost in a crash. An
     /// object that is gone should be handed over with a deletionTimestamp, as a
-    /// `Feeder` of the caches tells of it: only then is it certain that
+    /// `CacheWriter` of the caches tells of it: only then is it certain that
     /// whoever waits for a name hears that it is free.
     #[must_use]
     fn on<W, M>(self, config: watcher::Config, start: fn() -> M) -> Self

@@ -1,4 +1,4 @@
-//! A controller as a process runs it: elected, fenced, paced, counted.
+//! A controller as a process runs it: elected, fenced, rate-limited, counted.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
     events::{Events, Recorder, Reporter},
     health::Health,
     leader::{Election, ElectionError, Leadership, lead},
-    wire::{Outbound, Pace},
+    wire::{ClientLayer, RateLimiter},
 };
 
 /// What a process needs around its work.
@@ -28,7 +28,7 @@ pub struct Process {
     election: Option<Election>,
     leadership: Leadership,
     health: Health,
-    outbound: Outbound,
+    layer: ClientLayer,
     requests: RequestMetrics,
     drain: Duration,
 }
@@ -37,7 +37,7 @@ pub struct Process {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Term {
-    /// The client to work through: its writes are fenced, paced and counted.
+    /// The client to work through: its writes are fenced, rate-limited and counted.
     pub client: Client,
     /// Where to tell what a person should read.
     pub events: Events,
@@ -70,16 +70,16 @@ impl Process {
             election,
             leadership,
             health: Health::default(),
-            outbound: Outbound::default(),
+            layer: ClientLayer::default(),
             requests: RequestMetrics::default(),
             drain: Duration::from_secs(10),
         }
     }
 
-    /// Sends writes no faster than `pace`.
+    /// Sends writes no faster than `limiter`.
     #[must_use]
-    pub fn paced(mut self, pace: Pace) -> Self {
-        self.outbound = self.outbound.paced(pace);
+    pub fn rate_limited(mut self, limiter: RateLimiter) -> Self {
+        self.layer = self.layer.rate_limited(limiter);
         self
     }
 
@@ -165,7 +165,7 @@ impl Process {
             }
             Some(election) => {
                 // Not fenced: this is how leadership is won.
-                let client = Outbound::default().counted(self.requests).wrap(client);
+                let client = ClientLayer::default().counted(self.requests).wrap(client);
                 let cluster = Arc::new(KubeCluster::new(client).creating_as(election.manager));
                 lead(cluster, election, self.leadership, clock, shutdown, work).await
             }
@@ -174,8 +174,8 @@ impl Process {
 
     /// The client that work is done through.
     pub fn client_of_work(&self, client: Client) -> Client {
-        let outbound = self.outbound.clone().counted(self.requests.clone());
-        outbound.fenced_by(self.leadership.clone()).wrap(client)
+        let layer = self.layer.clone().counted(self.requests.clone());
+        layer.fenced_by(self.leadership.clone()).wrap(client)
     }
 }
 

@@ -4,7 +4,7 @@
 use std::{any::TypeId, sync::Arc};
 
 use kite_cluster::{KubeCluster, Object, ObjectKey};
-use kite_fake::sim::{Controller, Seat};
+use kite_fake::sim::{Controller, ControllerContext};
 use kube::{
     Resource as _,
     runtime::{
@@ -31,12 +31,12 @@ pub fn controller<P: Kinds, R: Reconciler>(
     heard.gather::<P, R::Object>();
     let heard = R::hears(Gathering::<P, _>(heard, std::marker::PhantomData)).0;
     let feeds: Arc<[_]> = heard.0.into_iter().map(|(_, feed)| feed).collect();
-    let controller = Controller::seated(R::Object::plural(&()), move |seat| {
+    let controller = Controller::with_context(R::Object::plural(&()), move |context| {
         let mut caches = Caches::builder();
         for feed in &*feeds {
-            feed(&seat, &mut caches);
+            feed(&context, &mut caches);
         }
-        let (cluster, clock) = (KubeCluster::new(seat.client), seat.clock);
+        let (cluster, clock) = (KubeCluster::new(context.client), context.clock);
         let shared = Shared::new(cluster).with_clock(Arc::new(move || clock.now()));
         let running = Arc::new((start(), shared.cached(caches.build())));
         move |object| {
@@ -63,7 +63,7 @@ pub fn controller<P: Kinds, R: Reconciler>(
 }
 
 /// Has the caches fed with a kind.
-type Feed<K> = fn(&Seat<K>, &mut Builder);
+type Feed<K> = fn(&ControllerContext<K>, &mut Builder);
 
 /// The kinds that a controller hears of.
 struct Gathered<K: Object>(Vec<(TypeId, Feed<K>)>);
@@ -77,9 +77,9 @@ impl<K: Object> Gathered<K> {
     }
 }
 
-fn feed<P: Kinds, K: Object, W: Object>(seat: &Seat<K>, caches: &mut Builder) {
-    let mut feeder = caches.fed_as(&P::options::<W>());
-    seat.tap::<W>(move |event| feeder.apply(event, |_| {}));
+fn feed<P: Kinds, K: Object, W: Object>(context: &ControllerContext<K>, caches: &mut Builder) {
+    let mut writer = caches.fed_as(&P::options::<W>());
+    context.tap::<W>(move |event| writer.apply(event, |_| {}));
 }
 
 struct Gathering<P, K: Object>(Gathered<K>, std::marker::PhantomData<fn() -> P>);

@@ -119,11 +119,11 @@ impl<'a> Planner for Images<'a> {
             find_if::<DataImportCron, C>(cluster, (by_schedule || is_doubtful).then_some(&key)),
             find_if(cluster, given.as_ref()),
             find_if(cluster, given.as_ref()),
-            cluster.find(&key),
+            cluster.get_opt(&key),
         )?;
         let is_at_home = disk.is_some() || cron.is_some() || claim.is_some() || source.is_some();
         let is_homeless =
-            !goes && !is_at_home && cluster.find::<Namespace>(&space).await?.is_none();
+            !goes && !is_at_home && cluster.get_opt::<Namespace>(&space).await?.is_none();
         let status = cron.as_ref().and_then(|cron| cron.status.as_ref());
         let import_key = status
             .and_then(|status| status.current_imports.first())
@@ -180,7 +180,7 @@ async fn find_if<K: Object, C: Cluster>(
     key: Option<&ObjectKey>,
 ) -> Result<Option<K>, ClusterError> {
     match key {
-        Some(key) => cluster.find(key).await,
+        Some(key) => cluster.get_opt(key).await,
         None => Ok(None),
     }
 }

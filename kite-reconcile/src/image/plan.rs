@@ -72,7 +72,7 @@ pub fn plan(object: &KiteImage, seen: &Observed) -> Result<Plan<KiteImageStatus>
             unreadable: unread,
         },
         conditions: [condition].into_iter().chain(up_to_date).collect(),
-        again: match phase {
+        requeue_after: match phase {
             ImagePhase::Deleting => LOOK_AGAIN,
             // Nothing tells of a namespace that comes.
             ImagePhase::Failed => SOON,

@@ -135,17 +135,17 @@ impl<'a> Planner for Platforms<'a> {
         let host_key = key(names::GATEWAY_HOST_KEY_SECRET);
         let all = ListParams::default();
         let (service, ingress, route, redirect, gateway, host_key, nodes, named) = try_join!(
-            cluster.find(&service),
-            cluster.find(&web),
-            cluster.find(&web),
-            cluster.find(&redirect),
+            cluster.get_opt(&service),
+            cluster.get_opt(&web),
+            cluster.get_opt(&web),
+            cluster.get_opt(&redirect),
             async {
                 match &gateway {
-                    Some(gateway) => cluster.find(gateway).await,
+                    Some(gateway) => cluster.get_opt(gateway).await,
                     None => Ok(None),
                 }
             },
-            cluster.find(&host_key),
+            cluster.get_opt(&host_key),
             cluster.list::<Node>(None, &all),
             async { Ok(references::look(cluster, &object.spec, &self.0.settings.namespace).await) },
         )?;
@@ -156,7 +156,7 @@ impl<'a> Planner for Platforms<'a> {
             || route.is_some()
             || redirect.is_some()
             || host_key.is_some()
-            || cluster.find::<Namespace>(&here).await?.is_some();
+            || cluster.get_opt::<Namespace>(&here).await?.is_some();
         Ok(Observed {
             has_namespace,
             made: Made {

@@ -85,7 +85,7 @@ pub fn plan(
             .chain(seen_clients)
             .chain(kept)
             .collect(),
-        again: if seen.has_namespace && !awaits_untold(seen, settings) {
+        requeue_after: if seen.has_namespace && !awaits_untold(seen, settings) {
             RESYNC
         } else {
             // Nothing tells of a namespace that comes.
@@ -113,6 +113,6 @@ fn leaving(object: &KitePlatform) -> Plan<KitePlatformStatus> {
             ..object.status.clone().unwrap_or_default()
         },
         conditions: vec![NewCondition::new(READY, false, "Deleting", message)],
-        again: RESYNC,
+        requeue_after: RESYNC,
     }
 }

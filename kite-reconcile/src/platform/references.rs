@@ -160,8 +160,8 @@ async fn missed<C: Cluster>(
     of: &Reference,
 ) -> Result<Option<Reference>, ClusterError> {
     let is_there = match of.kind {
-        Referent::Namespace => cluster.find::<Namespace>(&of.key).await?.is_some(),
-        Referent::Gateway => cluster.find::<Gateway>(&of.key).await?.is_some(),
+        Referent::Namespace => cluster.get_opt::<Namespace>(&of.key).await?.is_some(),
+        Referent::Gateway => cluster.get_opt::<Gateway>(&of.key).await?.is_some(),
         Referent::Secret => return Ok(without(find_secret(cluster, &of.key).await?, of)),
         // The controller may list these, and read none by its name.
         Referent::StorageClass => is_listed::<StorageClass, C>(cluster, &of.key).await?,
@@ -189,7 +189,7 @@ async fn find_secret<C: Cluster>(
     cluster: &C,
     key: &ObjectKey,
 ) -> Result<Option<Secret>, ClusterError> {
-    match cluster.find::<Secret>(key).await {
+    match cluster.get_opt::<Secret>(key).await {
         // The controller may list this one, and not read it by its name.
         Err(ClusterError::Forbidden { .. }) if key.name == names::OIDC_SECRET => {
             let only = ListParams::default().fields(&format!("metadata.name={}", key.name));

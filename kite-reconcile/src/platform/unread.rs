@@ -48,7 +48,7 @@ pub(crate) async fn find_as_it_is<C: Cluster>(
     cluster: &C,
 ) -> Result<Option<KitePlatform>, ClusterError> {
     let key = ObjectKey::cluster(names::PLATFORM);
-    cluster.find::<KitePlatform>(&key).await
+    cluster.get_opt::<KitePlatform>(&key).await
 }
 
 /// The condition `type_` of something that waits for settings of which `why` says what
@@ -82,6 +82,6 @@ pub(super) fn plan(object: &KitePlatform, why: &str) -> Plan<KitePlatformStatus>
             ..object.status.clone().unwrap_or_default()
         },
         conditions,
-        again: RESYNC,
+        requeue_after: RESYNC,
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn plan(user: &User<'_>, seen: &Observed, settings: &Settings) -> Pla
             reason,
             format!("waiting for {waiting_for}{besides}"),
         )],
-        again: LOOK_AGAIN,
+        requeue_after: LOOK_AGAIN,
     }
 }
 

@@ -119,12 +119,12 @@ impl<'a> Planner for Users<'a> {
         let all = ListParams::default();
         let api_server = ListParams::default().labels(&labels::of_api_server());
         let goes = object.metadata.deletion_timestamp.is_some();
-        let namespace = cluster.find::<Namespace>(&namespace_key).await?;
+        let namespace = cluster.get_opt::<Namespace>(&namespace_key).await?;
         // Where it is gone, so is what was in it.
         let is_there = namespace.is_some() || !goes;
         let quota = async {
             if is_there {
-                cluster.find(&quota_key).await
+                cluster.get_opt(&quota_key).await
             } else {
                 Ok(None)
             }
@@ -218,7 +218,7 @@ async fn grants<C: Cluster>(
     let mut found = Vec::new();
     for grant in &settings.grants {
         let key = ObjectKey::namespaced(namespace, &grant.role);
-        found.extend(cluster.find::<RoleBinding>(&key).await?);
+        found.extend(cluster.get_opt::<RoleBinding>(&key).await?);
     }
     Ok(found)
 }

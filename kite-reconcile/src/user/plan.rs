@@ -101,7 +101,7 @@ pub fn plan(
             unreadable: None,
         },
         conditions: vec![ready, reserved, namespace],
-        again: if is_leaving {
+        requeue_after: if is_leaving {
             LOOK_AGAIN
         } else {
             opens.unwrap_or(RESYNC).min(RESYNC)
@@ -136,7 +136,7 @@ fn plan_kept(
             ..old
         },
         conditions,
-        again: RESYNC,
+        requeue_after: RESYNC,
     }
 }
 
@@ -181,7 +181,7 @@ fn steps(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, N
             // What holds up the end of a namespace of an earlier life.
             if seen.namespace.as_ref().is_some_and(is_leaving) {
                 want_walls(&mut steps, user, seen, settings);
-                steps.retain(|step| matches!(step, Step::Change(Change::LetGo(..))));
+                steps.retain(|step| matches!(step, Step::Change(Change::RemoveFinalizer(..))));
             }
             return (steps, waiting("NameTaken", message));
         }
@@ -231,7 +231,10 @@ pub(super) fn want_walls(
         match (stored.filter(|it| is_leaving(*it)), held) {
             (Some(_), Some(held)) if may_fall => {
                 let held = held.clone();
-                steps.push(Step::Change(Change::LetGo(held.into(), WALLS_FINALIZER)));
+                steps.push(Step::Change(Change::RemoveFinalizer(
+                    held.into(),
+                    WALLS_FINALIZER,
+                )));
             }
             // Nothing new can be made in it.
             (_, None) if is_ending => {}

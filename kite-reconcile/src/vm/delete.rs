@@ -101,7 +101,7 @@ pub(super) fn plan(vm: &Vm<'_>, seen: &Observed) -> Plan<KiteVirtualMachineStatu
             reason,
             message,
         )],
-        again: LOOK_AGAIN,
+        requeue_after: LOOK_AGAIN,
     }
 }
 
@@ -127,7 +127,7 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
         }
     }
     if seen.are_secrets_out_of_reach && !is_left_told(vm) {
-        return (vec![Step::Tell], Some("its Secrets to be told of"));
+        return (vec![Step::WriteStatus], Some("its Secrets to be told of"));
     }
     let mut steps = seen.claims.release();
     steps.extend(

@@ -35,8 +35,8 @@ use super::{
 use crate::{
     Error,
     cache::{
-        live,
         reading::{as_known, final_look, going, read_since, restless},
+        uncached,
     },
     claims::Claims,
     configured,
@@ -269,7 +269,7 @@ impl Observed {
         vm: &Vm<'_>,
         cluster: &C,
     ) -> Result<(), Error> {
-        let siblings = live(siblings(cluster, vm)).await?;
+        let siblings = uncached(siblings(cluster, vm)).await?;
         self.take_siblings(siblings, true);
         Ok(())
     }
@@ -340,7 +340,7 @@ async fn find<K: Object, C: Cluster>(
     cluster: &C,
     key: ObjectKey,
 ) -> Result<Option<K>, ClusterError> {
-    cluster.find(&key).await
+    cluster.get_opt(&key).await
 }
 
 /// The disk `found` of a VM, and its claim. That one with data is gone is a grave
@@ -358,7 +358,7 @@ async fn look_for_disk<C: Cluster>(
     let claim = find(cluster, key()).await?;
     let is_filled = DiskState::of(found.as_ref()) == DiskState::Filled;
     if found.is_none() || (is_filled && claim.is_none()) {
-        return live(async { try_join!(find(cluster, key()), find(cluster, key())) }).await;
+        return uncached(async { try_join!(find(cluster, key()), find(cluster, key())) }).await;
     }
     Ok((found, claim))
 }
@@ -399,7 +399,7 @@ async fn instance<C: Cluster>(
 ) -> Result<Option<VirtualMachineInstance>, ClusterError> {
     let instance = find(cluster, key);
     if super::restart::is_new(object) {
-        live(instance).await
+        uncached(instance).await
     } else {
         instance.await
     }
@@ -440,7 +440,7 @@ async fn look_for_offer<C: Cluster>(
     let deleting = object.metadata.deletion_timestamp.is_some();
     match &object.spec.offer {
         Some(name) if disk.is_none() || deleting || is_to_be_noted(object, disk) => {
-            Ok(Some(live(OfferSeen::read(cluster, name)).await?))
+            Ok(Some(uncached(OfferSeen::read(cluster, name)).await?))
         }
         _ => Ok(None),
     }
@@ -503,7 +503,7 @@ async fn is_unwalled<C: Cluster>(
     let all = ListParams::default();
     let found = cluster.list::<NetworkPolicy>(Some(namespace.to_owned()), &all);
     let found = if again {
-        live(found).await?
+        uncached(found).await?
     } else {
         found.await?
     };
@@ -531,7 +531,7 @@ async fn activity<C: Cluster>(
     let status = vm.object.status.as_ref();
     if status.is_some_and(|it| it.idle.is_some()) && machine.is_some_and(may_run) {
         // About to be switched off: what was reported up to now counts.
-        live(lease).await
+        uncached(lease).await
     } else {
         lease.await
     }
@@ -549,7 +549,7 @@ async fn left_certificate<C: Cluster>(
     }
     let key = || ObjectKey::namespaced(vm.namespace, names::certificate_secret(vm.name));
     match secret(cluster, key(), true).await? {
-        Some(_) => live(secret(cluster, key(), true)).await,
+        Some(_) => uncached(secret(cluster, key(), true)).await,
         None => Ok(None),
     }
 }
@@ -562,7 +562,7 @@ async fn secret<C: Cluster>(
     key: ObjectKey,
     deleting: bool,
 ) -> Result<Option<Secret>, ClusterError> {
-    match cluster.find(&key).await {
+    match cluster.get_opt(&key).await {
         Err(error) if deleting => {
             let namespace = key.namespace.as_deref();
             if goes_with_namespace(cluster, namespace, &error).await
@@ -580,7 +580,7 @@ async fn secret<C: Cluster>(
 /// Whether its Secrets may not be seen for want of a right that nobody gives.
 async fn is_refused<C: Cluster>(cluster: &C, vm: &Vm<'_>) -> bool {
     let key = ObjectKey::namespaced(vm.namespace, names::ssh_key_secret(vm.name));
-    match cluster.find::<Secret>(&key).await {
+    match cluster.get_opt::<Secret>(&key).await {
         Ok(_) => false,
         Err(error) => is_out_of_reach(cluster, key.namespace.as_deref(), &error).await,
     }
@@ -616,13 +616,16 @@ fn may_run(machine: &VirtualMachine) -> bool {
 /// The user whose namespace this is.
 async fn owner<C: Cluster>(cluster: &C, namespace: &str) -> Result<Option<KiteUser>, ClusterError> {
     match names::user_of_namespace(namespace) {
-        Some(user) => cluster.find(&ObjectKey::cluster(user)).await,
+        Some(user) => cluster.get_opt(&ObjectKey::cluster(user)).await,
         None => Ok(None),
     }
 }
 
 async fn image<C: Cluster>(cluster: &C, name: &str) -> Result<ImageSeen, ClusterError> {
-    if let Some(image) = cluster.find::<KiteImage>(&ObjectKey::cluster(name)).await? {
+    if let Some(image) = cluster
+        .get_opt::<KiteImage>(&ObjectKey::cluster(name))
+        .await?
+    {
         return Ok(ImageSeen::Found(Box::new(image)));
     }
     let all = cluster

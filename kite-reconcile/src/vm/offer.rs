@@ -53,8 +53,8 @@ impl OfferSeen {
         let claim = names::offer_reservation(name);
         Ok(Self {
             // The claim first: it cannot be older than the offer that is read after it.
-            claim: cluster.find(&ObjectKey::cluster(claim)).await?,
-            offer: cluster.find(&ObjectKey::cluster(name)).await?,
+            claim: cluster.get_opt(&ObjectKey::cluster(claim)).await?,
+            offer: cluster.get_opt(&ObjectKey::cluster(name)).await?,
         })
     }
 

@@ -67,7 +67,7 @@ pub fn plan(
     let (mut steps, share) = steps(&vm, seen, &mut obstacles)?;
     let told = object.status.as_ref().and_then(|it| it.asking.as_ref());
     if steps.is_empty() && share.asking.is_some() && share.asking.as_ref() != told {
-        steps.push(Step::Tell);
+        steps.push(Step::WriteStatus);
         // Mostly it is given at once: what is told with it is true by then.
         obstacles.retain(|obstacle| obstacle.condition.reason != WAITING_FOR_QUOTA);
     }
@@ -85,7 +85,7 @@ pub fn plan(
         steps,
         status,
         conditions,
-        again: match (&seen.claim, obstacles.is_empty()) {
+        requeue_after: match (&seen.claim, obstacles.is_empty()) {
             _ if share.is_unknown() => AT_ONCE,
             // It may have been refused, of which no watch tells.
             _ if seen.restart_asked => SOON,

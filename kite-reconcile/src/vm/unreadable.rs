@@ -128,7 +128,7 @@ fn kept(
             .collect(),
         status,
         conditions,
-        again: RESYNC.min(until_next_deadline(vm, seen)),
+        requeue_after: RESYNC.min(until_next_deadline(vm, seen)),
     }
 }
 

@@ -183,7 +183,7 @@ proptest! {
         // It is looked at again when its time is over.
         if let Some(end) = offer.spec.expires_at.filter(|end| end.0 > seen.now) {
             let left = end.0.duration_since(seen.now).unsigned_abs();
-            prop_assert!(planned.again <= left);
+            prop_assert!(planned.requeue_after <= left);
         }
     }
 

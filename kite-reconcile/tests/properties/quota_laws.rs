@@ -103,7 +103,7 @@ impl Fleet {
         let world = &mut worker.world;
         let planned = world.plan();
         match planned.steps.into_iter().next() {
-            None | Some(Step::Tell) => {
+            None | Some(Step::WriteStatus) => {
                 let before = world.object.status.clone();
                 if before.as_ref() == Some(&planned.status) {
                     return false;

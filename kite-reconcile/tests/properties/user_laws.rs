@@ -75,7 +75,7 @@ fn it_goes_in_order(world: &World, step: &Step) -> Result<(), String> {
         return Ok(());
     }
     let seen = &world.seen;
-    if let Step::Change(Change::LetGo(object, _)) = step {
+    if let Step::Change(Change::RemoveFinalizer(object, _)) = step {
         law(
             object.metadata().deletion_timestamp.is_some(),
             "nobody deleted it",
@@ -145,7 +145,7 @@ proptest! {
         world.to_rest(|_, step| {
             law(!before.contains(&step.describe()), "it was done already")?;
             // What is let go is made anew, if the user stays.
-            if let Step::Change(Change::LetGo(object, _)) = step {
+            if let Step::Change(Change::RemoveFinalizer(object, _)) = step {
                 let made = Step::Change(Change::Apply(object.clone())).describe();
                 before.retain(|done| *done != made);
             }
@@ -203,7 +203,7 @@ proptest! {
         (mut world, _) in world_of(Just(false).boxed(), found()),
     ) {
         world.to_rest(|world, step| {
-            let Step::Change(Change::LetGo(object, _)) = step else { return Ok(()) };
+            let Step::Change(Change::RemoveFinalizer(object, _)) = step else { return Ok(()) };
             law(object.metadata().deletion_timestamp.is_some(), "nobody deleted it")?;
             let seen = &world.seen;
             let namespace = seen.namespace.as_ref();

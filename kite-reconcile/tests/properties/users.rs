@@ -210,7 +210,7 @@ impl World {
                     Outcome::Stored((*namespace).into())
                 });
             }
-            Step::Change(Change::Delete(object, _) | Change::LetGo(object, _)) => {
+            Step::Change(Change::Delete(object, _) | Change::RemoveFinalizer(object, _)) => {
                 seen.absorb(Outcome::Gone(object));
             }
             other => panic!("{} is nothing that is done for a user", other.describe()),

@@ -643,7 +643,7 @@ impl World {
                 self.take(Outcome::Gone(object));
             }
             Step::DeleteSelf => self.object.metadata.deletion_timestamp = Some(now()),
-            Step::Tell => {
+            Step::WriteStatus => {
                 self.report();
                 self.seen.siblings_are_current = true;
             }
@@ -652,7 +652,7 @@ impl World {
             Step::Change(Change::CallOff(order, _)) => {
                 self.take(Outcome::Gone((*order).into()));
             }
-            other @ Step::Change(Change::LetGo(..)) => {
+            other @ Step::Change(Change::RemoveFinalizer(..)) => {
                 panic!("{} is nothing that is done for a VM", other.describe())
             }
         }

@@ -98,7 +98,7 @@ impl Place {
         let fake = builder.build().unwrap();
         let (client, stop) = (fake.client(), CancellationToken::new());
         let rules = Arc::new(Rules::instant());
-        let actors = Actors::spawn(&client, fake.clock(), &rules, everything(false), &stop);
+        let actors = Actors::spawn(&client, fake.clock(), &rules, everything(), &stop);
         Self {
             cluster: KubeCluster::new(client),
             fake,
@@ -116,7 +116,7 @@ impl Place {
 
     async fn find<K: Object>(&self, namespace: &str, name: &str) -> Option<K> {
         let key = ObjectKey::namespaced(namespace, name);
-        self.cluster.find(&key).await.unwrap()
+        self.cluster.get_opt(&key).await.unwrap()
     }
 
     /// The names of all claims.
@@ -186,7 +186,9 @@ async fn starts_in_trouble(
         FieldManager::new("person"),
         json!({"spec": {"egress": [{}]}}),
     );
-    let opened = place.cluster.edit::<NetworkPolicy>(person, &wall, &open);
+    let opened = place
+        .cluster
+        .merge_patch::<NetworkPolicy>(person, &wall, &open);
     opened.await.unwrap();
     let claims = place.claims().await;
     let machine = place.find::<VirtualMachine>(ANN, "web").await.unwrap();

@@ -254,7 +254,7 @@ async fn a_name_that_was_taken_back_is_not_given_back_by_who_is_late() {
         ] {
             let patch = json!({"metadata": {"uid": there.uid()}, "spec": spec});
             cluster
-                .edit::<KiteReservation>(manager(), &key, &patch)
+                .merge_patch::<KiteReservation>(manager(), &key, &patch)
                 .await
                 .unwrap();
         }
@@ -286,7 +286,7 @@ async fn of_two_that_take_it_back_at_once_one_has_it() {
         let patch = json!({"spec": spec});
         let manager = FieldManager::new("another");
         cluster
-            .edit::<KiteReservation>(manager, &key, &patch)
+            .merge_patch::<KiteReservation>(manager, &key, &patch)
             .await
             .unwrap();
     });

@@ -16,12 +16,12 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Namespace},
 };
 use kite_core::cluster::{
-    Cluster as _, ClusterError, ClusterExt as _, HeldBack, KubeCluster, ObjectKey,
+    Cluster as _, ClusterError, ClusterExt as _, KubeCluster, NotLeader, ObjectKey,
 };
 use kite_fake::FakeCluster;
 use kite_reconcile::{
-    leader::{Election, ElectionError, Leadership, Standing, lead},
-    wire::Outbound,
+    leader::{Election, ElectionError, LeaderState, Leadership, lead},
+    wire::ClientLayer,
 };
 use kube::{
     Client,
@@ -94,7 +94,7 @@ impl Process {
             })
         };
         let leadership = Leadership::contended();
-        let fenced = Outbound::default()
+        let fenced = ClientLayer::default()
             .fenced_by(leadership.clone())
             .wrap(client.clone());
         let (terms, working) = (Arc::default(), Arc::default());
@@ -215,16 +215,16 @@ async fn one_leads_and_the_other_knows_who() {
     let fake = cluster().await;
     let (first, second) = two(&fake).await;
     sleep(Duration::from_secs(600)).await;
-    assert_eq!(first.leadership.standing(), Standing::Leader);
-    let waits = Standing::Candidate(Some("first".to_owned()));
+    assert_eq!(first.leadership.standing(), LeaderState::Leader);
+    let waits = LeaderState::Candidate(Some("first".to_owned()));
     assert_eq!(second.leadership.standing(), waits);
     assert_eq!(first.terms.load(Ordering::SeqCst), 1, "renewals are enough");
     first.write("by-the-leader").await.unwrap();
 
     let refused = second.write("by-the-other").await.unwrap_err();
-    let reason = HeldBack::NotLeading;
+    let reason = NotLeader::NotLeading;
     assert!(
-        matches!(&refused, ClusterError::HeldBack { reason: found, .. } if *found == reason),
+        matches!(&refused, ClusterError::NotLeader { reason: found, .. } if *found == reason),
         "{refused}"
     );
     let all = ListParams::default();
@@ -420,8 +420,8 @@ async fn a_write_that_is_under_way_is_broken_off_when_leadership_ends() {
     assert!(
         matches!(
             &broken_off,
-            ClusterError::HeldBack {
-                reason: HeldBack::LeadershipLost,
+            ClusterError::NotLeader {
+                reason: NotLeader::LeadershipLost,
                 ..
             }
         ),
@@ -440,7 +440,7 @@ async fn a_process_that_slept_writes_nothing_when_it_wakes() {
     assert!(!first.leads());
     let refused = first.write("late").await.unwrap_err();
     assert!(
-        matches!(refused, ClusterError::HeldBack { .. }),
+        matches!(refused, ClusterError::NotLeader { .. }),
         "{refused}"
     );
 
@@ -451,7 +451,7 @@ async fn a_process_that_slept_writes_nothing_when_it_wakes() {
     first.skew.store(60, Ordering::SeqCst);
     let refused = first.write("late").await.unwrap_err();
     assert!(
-        matches!(refused, ClusterError::HeldBack { .. }),
+        matches!(refused, ClusterError::NotLeader { .. }),
         "{refused}"
     );
     // Being set forward is all that happened: it leads again, by a new term.
@@ -499,10 +499,13 @@ async fn a_lease_that_is_deleted_or_taken_away_ends_a_term_at_once() {
         serde_json::json!({"spec": {"holderIdentity": "somebody", "leaseDurationSeconds": 40}});
     let manager = kite_core::cluster::FieldManager::new("person");
     let key = kite_core::cluster::ObjectKey::namespaced("kite", "kite-controller");
-    admin.edit::<Lease>(manager, &key, &taken).await.unwrap();
+    admin
+        .merge_patch::<Lease>(manager, &key, &taken)
+        .await
+        .unwrap();
     sleep(Duration::from_secs(4)).await;
     assert!(!first.leads());
-    let waits = Standing::Candidate(Some("somebody".to_owned()));
+    let waits = LeaderState::Candidate(Some("somebody".to_owned()));
     assert_eq!(first.leadership.standing(), waits);
     sleep(Duration::from_secs(30)).await;
     assert!(!first.leads(), "the Lease says how long it lasts");

@@ -52,7 +52,7 @@ impl Live {
         let client = fake.client();
         let stop = CancellationToken::new();
         let rules = Arc::new(Rules::instant());
-        let actors = Actors::spawn(&client, fake.clock(), &rules, everything(false), &stop);
+        let actors = Actors::spawn(&client, fake.clock(), &rules, everything(), &stop);
         let cluster = KubeCluster::new(client.clone());
         for name in ["kite", "kite-images"] {
             let namespace = Namespace {
@@ -78,7 +78,7 @@ impl Live {
             namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
             name: name.to_owned(),
         };
-        self.cluster.find(&key).await.unwrap()
+        self.cluster.get_opt(&key).await.unwrap()
     }
 
     /// Waits, in virtual time, until the object is as `wanted`.
@@ -110,7 +110,10 @@ impl Live {
     async fn edit<K: Object>(&self, namespace: &str, name: &str, patch: serde_json::Value) {
         let key = ObjectKey::namespaced(namespace, name);
         let manager = FieldManager::new("person");
-        self.cluster.edit::<K>(manager, &key, &patch).await.unwrap();
+        self.cluster
+            .merge_patch::<K>(manager, &key, &patch)
+            .await
+            .unwrap();
     }
 
     /// Another set of controllers on the same cluster, with keys of its own.
@@ -299,7 +302,7 @@ async fn defect_9_a_kind_that_is_missing_at_the_start_is_watched_once_it_is_ther
         cluster.create(&crd).await.unwrap();
     }
     let rules = Arc::new(Rules::instant());
-    let _actors = Actors::spawn(&client, fake.clock(), &rules, everything(false), &stop);
+    let _actors = Actors::spawn(&client, fake.clock(), &rules, everything(), &stop);
     let namespace = Namespace {
         metadata: named("kite-images"),
         ..Namespace::default()
@@ -427,7 +430,7 @@ async fn others_get_their_rights_in_users_namespaces_and_keep_them() {
         json!({"subjects": [{"kind": "ServiceAccount", "name": "mallory", "namespace": "kite"}]});
     let key = ObjectKey::namespaced(home, "kite-gateway-users");
     live.cluster
-        .edit::<RoleBinding>(FieldManager::new("mallory"), &key, &wrong)
+        .merge_patch::<RoleBinding>(FieldManager::new("mallory"), &key, &wrong)
         .await
         .unwrap();
     live.until(home, "kite-gateway-users", &keys).await;

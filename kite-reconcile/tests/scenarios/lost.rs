@@ -79,7 +79,7 @@ pub fn warns(before: &KiteVirtualMachine, after: &KiteVirtualMachine, reason: &s
     let of = |vm: &KiteVirtualMachine| vm.status.clone().unwrap().conditions;
     let told = story(&of(before), &of(after));
     told.iter()
-        .any(|tale| tale.reason == reason && tale.severity.as_str() == "Warning")
+        .any(|record| record.reason == reason && record.severity.as_str() == "Warning")
 }
 
 #[tokio::test(start_paused = true)]

@@ -462,7 +462,7 @@ async fn a_vm_of_an_offer_lasts_as_long_as_was_offered() {
         let person = FieldManager::new("person");
         let refused = world
             .cluster
-            .edit::<KiteVirtualMachine>(person, &key, &patch)
+            .merge_patch::<KiteVirtualMachine>(person, &key, &patch)
             .await;
         match refused {
             Err(ClusterError::Invalid { status, .. }) => {

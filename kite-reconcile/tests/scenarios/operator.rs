@@ -47,7 +47,7 @@ impl Site {
         let client = fake.client();
         let stop = CancellationToken::new();
         let rules = Arc::new(Rules::instant());
-        let actors = Actors::spawn(&client, fake.clock(), &rules, everything(false), &stop);
+        let actors = Actors::spawn(&client, fake.clock(), &rules, everything(), &stop);
         let cluster = KubeCluster::new(client);
         for name in ["kite", "kite-images"] {
             let namespace = Namespace {
@@ -109,7 +109,7 @@ impl Site {
             let key = ObjectKey::cluster(ANN);
             if self
                 .cluster
-                .find::<Namespace>(&key)
+                .get_opt::<Namespace>(&key)
                 .await
                 .unwrap()
                 .is_some()
@@ -126,7 +126,11 @@ impl Site {
         let mut last = None;
         for _ in 0..9000 {
             let key = ObjectKey::namespaced(ANN, name);
-            last = self.cluster.find::<KiteVirtualMachine>(&key).await.unwrap();
+            last = self
+                .cluster
+                .get_opt::<KiteVirtualMachine>(&key)
+                .await
+                .unwrap();
             let status = last.as_ref().and_then(|vm| vm.status.as_ref());
             if status.is_some_and(|status| status.phase == Some(phase)) {
                 return;
@@ -167,7 +171,7 @@ impl Site {
 
     async fn leader(&self) -> Option<String> {
         let key = ObjectKey::namespaced("kite", "kite-controller");
-        let lease = self.cluster.find::<Lease>(&key).await.unwrap()?;
+        let lease = self.cluster.get_opt::<Lease>(&key).await.unwrap()?;
         lease.spec?.holder_identity
     }
 }
@@ -188,7 +192,7 @@ async fn readiness_names_what_is_missing_until_it_is_there() {
     let (client, rules) = (fake.client(), Arc::new(Rules::instant()));
     let site = Site {
         cluster: KubeCluster::new(fake.client()),
-        _actors: Actors::spawn(&client, fake.clock(), &rules, everything(false), &stop),
+        _actors: Actors::spawn(&client, fake.clock(), &rules, everything(), &stop),
         fake,
         actors: stop,
     };
@@ -208,7 +212,7 @@ async fn readiness_names_what_is_missing_until_it_is_there() {
     }
     assert!(!lacking.contains("KiteUser"), "{lacking}");
     let key = ObjectKey::cluster(ANN);
-    let walled = site.cluster.find::<Namespace>(&key);
+    let walled = site.cluster.get_opt::<Namespace>(&key);
     assert!(walled.await.unwrap().is_some(), "users are none the worse");
 
     let crds = kite_core::kubevirt::crds();
@@ -310,7 +314,9 @@ async fn the_story_of_a_vm_is_told_once() {
     let off = json!({"spec": {"powerState": "Off"}});
     let key = ObjectKey::namespaced(ANN, "web");
     let person = FieldManager::new("person");
-    let edited = site.cluster.edit::<KiteVirtualMachine>(person, &key, &off);
+    let edited = site
+        .cluster
+        .merge_patch::<KiteVirtualMachine>(person, &key, &off);
     edited.await.unwrap();
     site.until_phase("web", VmPhase::Stopped).await;
     assert_eq!(site.told("web").await.last().unwrap(), "Normal Stopped");
@@ -425,7 +431,9 @@ async fn a_kind_that_is_not_installed_is_asked_for_rarely_and_noticed_when_it_co
         json!({"spec": {"exposure": {"gateway": {"namespace": "kite", "name": "front"}}}});
     let key = ObjectKey::cluster("default");
     let person = FieldManager::new("person");
-    let edited = site.cluster.edit::<KitePlatform>(person, &key, &by_gateway);
+    let edited = site
+        .cluster
+        .merge_patch::<KitePlatform>(person, &key, &by_gateway);
     edited.await.unwrap();
     let controller = site.run(Operator::alone());
     tokio::time::sleep(Duration::from_secs(60)).await;

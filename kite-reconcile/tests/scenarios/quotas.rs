@@ -260,7 +260,8 @@ async fn two_that_ask_in_the_same_moment_do_not_both_get_the_last_of_it() {
             let key = ObjectKey::of(&rival);
             let patch = json!({"spec": {"cpu": rival.spec.cpu + 1}});
             let person = FieldManager::new("person");
-            let rival: KiteVirtualMachine = cluster.edit(person, &key, &patch).await.unwrap();
+            let rival: KiteVirtualMachine =
+                cluster.merge_patch(person, &key, &patch).await.unwrap();
             let context = Context::new(cluster).with_clock(move || clock());
             vm::reconcile(&rival, &context).await.unwrap();
         };

@@ -59,7 +59,8 @@ async fn a_finalizer_that_is_put_on_meanwhile_stays() {
     world.meanwhile("finalizers KiteVirtualMachine", async move {
         let key = ObjectKey::namespaced(ANN, "web");
         let patch = json!({"metadata": {"finalizers": [BACKUP]}});
-        let edited = cluster.edit::<KiteVirtualMachine>(FieldManager::new("backup"), &key, &patch);
+        let edited =
+            cluster.merge_patch::<KiteVirtualMachine>(FieldManager::new("backup"), &key, &patch);
         edited.await.unwrap();
     });
     world.settle().await;

@@ -60,13 +60,7 @@ impl Counted {
             .unwrap();
         let stop = CancellationToken::new();
         let people = fake.client();
-        let actors = Actors::spawn(
-            &people,
-            fake.clock(),
-            &Arc::new(rules),
-            everything(false),
-            &stop,
-        );
+        let actors = Actors::spawn(&people, fake.clock(), &Arc::new(rules), everything(), &stop);
         let cluster = KubeCluster::new(people);
         for name in ["kite", "kite-images"] {
             let namespace = Namespace {
@@ -147,7 +141,7 @@ impl Counted {
     async fn gone<K: Object>(&self, key: &ObjectKey) {
         for _ in 0..600 {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            if self.cluster.find::<K>(key).await.unwrap().is_none() {
+            if self.cluster.get_opt::<K>(key).await.unwrap().is_none() {
                 tokio::time::sleep(REST).await;
                 return;
             }
@@ -360,7 +354,7 @@ async fn one_that_asks_for_more_than_there_is_costs_nothing_either() {
     let person = FieldManager::new("person");
     let edited = world
         .cluster
-        .edit::<KiteVirtualMachine>(person, &key, &patch);
+        .merge_patch::<KiteVirtualMachine>(person, &key, &patch);
     edited.await.unwrap();
     tokio::time::sleep(REST).await;
     let vm: KiteVirtualMachine = world.cluster.get(&key).await.unwrap();

@@ -76,7 +76,7 @@ impl Installed {
         }
         let (people, stop) = (fake.client(), CancellationToken::new());
         let rules = Arc::new(Rules::instant());
-        let actors = Actors::spawn(&people, fake.clock(), &rules, everything(false), &stop);
+        let actors = Actors::spawn(&people, fake.clock(), &rules, everything(), &stop);
         let cluster = KubeCluster::new(people);
         cluster.create(&platform()).await.unwrap();
         cluster.create(&image("debian-12")).await.unwrap();
@@ -110,7 +110,7 @@ impl Installed {
             namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
             name: name.to_owned(),
         };
-        self.cluster.find(&key).await.unwrap()
+        self.cluster.get_opt(&key).await.unwrap()
     }
 
     async fn delete<K: Object>(&self, namespace: &str, name: &str) -> K {
@@ -220,7 +220,10 @@ async fn what_nobody_may_look_at_is_told_of_as_that() {
     let key = ObjectKey::cluster("default");
     let edit = async |spec: serde_json::Value| {
         let (person, patch) = (FieldManager::new("person"), json!({ "spec": spec }));
-        let edited = it.cluster.edit::<KitePlatform>(person, &key, &patch).await;
+        let edited = it
+            .cluster
+            .merge_patch::<KitePlatform>(person, &key, &patch)
+            .await;
         edited.unwrap();
     };
     let says = async |status: &str, reason: &str, part: &str| {
@@ -295,7 +298,7 @@ async fn what_nobody_may_look_at_is_told_of_as_that() {
         FieldManager::new("person"),
         ObjectKey::namespaced("kite", "kite-oidc"),
     );
-    let edited = it.cluster.edit::<Secret>(person, &key, &data).await;
+    let edited = it.cluster.merge_patch::<Secret>(person, &key, &data).await;
     edited.unwrap();
     says("True", "ResolvedRefs", "").await;
     it.end().await;

@@ -70,7 +70,7 @@ impl Stage {
         for claim in claims.await.unwrap().items {
             let machine = claim.name_any().trim_end_matches("-disk").to_owned();
             let user = ObjectKey::namespaced(claim.namespace().unwrap(), machine);
-            let in_use = self.cluster.find::<VirtualMachineInstance>(&user);
+            let in_use = self.cluster.get_opt::<VirtualMachineInstance>(&user);
             if claim.metadata.deletion_timestamp.is_some() && in_use.await.unwrap().is_none() {
                 self.cluster
                     .set_finalizers(&claim, Vec::new())
@@ -133,14 +133,14 @@ impl Stage {
         let key = ObjectKey::of(machine);
         let instance = self
             .cluster
-            .find::<VirtualMachineInstance>(&key)
+            .get_opt::<VirtualMachineInstance>(&key)
             .await
             .unwrap();
         let disk =
             ObjectKey::namespaced(key.namespace.clone().unwrap(), format!("{}-disk", key.name));
         let filled = self
             .cluster
-            .find::<DataVolume>(&disk)
+            .get_opt::<DataVolume>(&disk)
             .await
             .unwrap()
             .and_then(|disk| disk.status)

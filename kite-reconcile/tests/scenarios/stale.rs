@@ -20,7 +20,7 @@ use kite_core::{
 };
 use kite_reconcile::{
     Context,
-    cache::{CachedCluster, Caches, Feeder},
+    cache::{CacheWriter, CachedCluster, Caches},
     vm,
 };
 use kite_render::{Vm, reservation};
@@ -34,9 +34,9 @@ const ANN: &str = "kite-user-ann";
 /// Caches of all that VMs depend on, which hear nothing unless they are told.
 struct Behind {
     context: Context<CachedCluster<Recorder>>,
-    vms: Feeder<KiteVirtualMachine>,
-    claims: Feeder<KiteReservation>,
-    ingresses: Feeder<Ingress>,
+    vms: CacheWriter<KiteVirtualMachine>,
+    claims: CacheWriter<KiteReservation>,
+    ingresses: CacheWriter<Ingress>,
 }
 
 impl Behind {
@@ -80,16 +80,16 @@ impl Behind {
     }
 }
 
-fn listed<K: Object>(mut feeder: Feeder<K>, objects: Vec<K>) -> Feeder<K> {
+fn listed<K: Object>(mut writer: CacheWriter<K>, objects: Vec<K>) -> CacheWriter<K> {
     let objects = objects.into_iter().map(Event::InitApply);
     for event in [Event::Init]
         .into_iter()
         .chain(objects)
         .chain([Event::InitDone])
     {
-        feeder.apply(event, |_| {});
+        writer.apply(event, |_| {});
     }
-    feeder
+    writer
 }
 
 #[tokio::test(start_paused = true)]

@@ -41,7 +41,8 @@ pub async fn raw_vms(cluster: &KubeCluster) -> Api<DynamicObject> {
     }
     let key = ObjectKey::cluster(crd.metadata.name.clone().unwrap());
     let patch = json!({"spec": {"versions": crd.spec.versions}});
-    let edit = cluster.edit::<CustomResourceDefinition>(FieldManager::new("later"), &key, &patch);
+    let edit =
+        cluster.merge_patch::<CustomResourceDefinition>(FieldManager::new("later"), &key, &patch);
     edit.await.unwrap();
     let resource = ApiResource::erase::<KiteVirtualMachine>(&());
     Api::namespaced_with(cluster.client().clone(), ANN, &resource)
@@ -297,7 +298,8 @@ where
     }
     let key = ObjectKey::cluster(crd.metadata.name.clone().unwrap());
     let patch = json!({"spec": {"versions": crd.spec.versions}});
-    let edit = cluster.edit::<CustomResourceDefinition>(FieldManager::new("later"), &key, &patch);
+    let edit =
+        cluster.merge_patch::<CustomResourceDefinition>(FieldManager::new("later"), &key, &patch);
     edit.await.unwrap();
     Api::all_with(cluster.client().clone(), &ApiResource::erase::<K>(&()))
 }

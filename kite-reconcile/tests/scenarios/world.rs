@@ -170,7 +170,11 @@ impl Recorder {
         };
         if let Some(late) = due {
             let manager = FieldManager::new("person");
-            let made = self.inner.edit(manager, &late.vm, &late.patch).await.ok();
+            let made = self
+                .inner
+                .merge_patch(manager, &late.vm, &late.patch)
+                .await
+                .ok();
             *late.made.lock().unwrap() = made;
         }
     }
@@ -201,13 +205,13 @@ impl Cluster for Recorder {
         self.write::<K, _>("apply", &key, self.inner.apply(manager, object))
             .await
     }
-    async fn edit<K: Object>(
+    async fn merge_patch<K: Object>(
         &self,
         manager: FieldManager,
         key: &ObjectKey,
         patch: &serde_json::Value,
     ) -> Result<K, ClusterError> {
-        self.write::<K, _>("edit", key, self.inner.edit(manager, key, patch))
+        self.write::<K, _>("edit", key, self.inner.merge_patch(manager, key, patch))
             .await
     }
     async fn apply_status<K: Object>(
@@ -219,14 +223,18 @@ impl Cluster for Recorder {
         self.write::<K, _>("status", &key, self.inner.apply_status(manager, object))
             .await
     }
-    async fn edit_status<K: Object>(
+    async fn merge_patch_status<K: Object>(
         &self,
         manager: FieldManager,
         key: &ObjectKey,
         patch: &serde_json::Value,
     ) -> Result<K, ClusterError> {
-        self.write::<K, _>("status", key, self.inner.edit_status(manager, key, patch))
-            .await
+        self.write::<K, _>(
+            "status",
+            key,
+            self.inner.merge_patch_status(manager, key, patch),
+        )
+        .await
     }
     async fn delete<K: Object>(
         &self,
@@ -255,14 +263,16 @@ impl Cluster for Recorder {
         let request = self.inner.set_finalizers(object, finalizers);
         self.write::<K, _>("finalizers", &key, request).await
     }
-    async fn invoke<K: Object>(
+    async fn put_subresource<K: Object>(
         &self,
         group_version: &str,
         key: &ObjectKey,
         action: &str,
         body: &serde_json::Value,
     ) -> Result<(), ClusterError> {
-        let request = self.inner.invoke::<K>(group_version, key, action, body);
+        let request = self
+            .inner
+            .put_subresource::<K>(group_version, key, action, body);
         self.write::<K, _>(action, key, request).await
     }
 }
@@ -402,7 +412,7 @@ impl World {
             namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
             name: name.to_owned(),
         };
-        self.cluster.find(&key).await.unwrap()
+        self.cluster.get_opt(&key).await.unwrap()
     }
 
     pub async fn all<K: Object>(&self) -> Vec<K> {
@@ -429,7 +439,7 @@ impl World {
     ) -> Result<K, ClusterError> {
         let key = ObjectKey::of(object);
         let manager = FieldManager::new("person");
-        self.cluster.edit(manager, &key, &patch).await
+        self.cluster.merge_patch(manager, &key, &patch).await
     }
 
     /// The VM `name` of ann as it is now.

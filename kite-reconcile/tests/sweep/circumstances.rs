@@ -12,7 +12,7 @@ use kite_core::{
     kubevirt::{VirtualMachine, VirtualMachineInstance},
     names,
 };
-use kite_fake::sim::{Builder, Stop, World};
+use kite_fake::sim::{Builder, ScenarioError, World};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
@@ -21,12 +21,12 @@ use crate::{
     stage::{GATEWAY_CLASS, image, inhabited, inhabited_with_platform, user, vm},
 };
 
-fn unmet(error: impl std::fmt::Display) -> Stop {
-    Stop::Unmet(error.to_string())
+fn unmet(error: impl std::fmt::Display) -> ScenarioError {
+    ScenarioError::Unmet(error.to_string())
 }
 
 /// An object from JSON.
-fn object<K: serde::de::DeserializeOwned>(value: Value) -> Result<K, Stop> {
+fn object<K: serde::de::DeserializeOwned>(value: Value) -> Result<K, ScenarioError> {
     serde_json::from_value(value).map_err(unmet)
 }
 

@@ -12,7 +12,7 @@ use kite_core::{
     kubevirt::VirtualMachineInstance,
     names,
 };
-use kite_fake::sim::{Builder, Stop, World};
+use kite_fake::sim::{Builder, ScenarioError, World};
 use kube::{
     Api, ResourceExt,
     api::{ApiResource, DynamicObject, GroupVersionKind, PostParams},
@@ -24,17 +24,21 @@ use crate::{
     stage::{image, inhabited, vm},
 };
 
-fn unmet(error: impl std::fmt::Display) -> Stop {
-    Stop::Unmet(error.to_string())
+fn unmet(error: impl std::fmt::Display) -> ScenarioError {
+    ScenarioError::Unmet(error.to_string())
 }
 
 /// An object from JSON.
-fn object<K: serde::de::DeserializeOwned>(value: Value) -> Result<K, Stop> {
+fn object<K: serde::de::DeserializeOwned>(value: Value) -> Result<K, ScenarioError> {
     serde_json::from_value(value).map_err(unmet)
 }
 
 /// Whether a condition of ann's VM is true, and why or why not.
-async fn condition(world: &World, name: &str, type_: &str) -> Result<(bool, String), Stop> {
+async fn condition(
+    world: &World,
+    name: &str,
+    type_: &str,
+) -> Result<(bool, String), ScenarioError> {
     let vm: Option<KiteVirtualMachine> = world.get(ANN, name).await?;
     let conditions = vm.and_then(|vm| vm.status).unwrap_or_default().conditions;
     let reason = find(&conditions, type_).map(|found| found.reason.clone());
@@ -91,7 +95,7 @@ pub fn vm_resize(copies: usize) -> Builder {
 }
 
 /// A Secret with a certificate, in ann's namespace.
-fn certificate(name: &str, annotations: &Value) -> Result<Secret, Stop> {
+fn certificate(name: &str, annotations: &Value) -> Result<Secret, ScenarioError> {
     object(json!({
         "metadata": {"name": name, "namespace": ANN, "annotations": annotations},
         "type": "kubernetes.io/tls",

@@ -5,7 +5,7 @@ use kite_core::{
     kubevirt::{KubeVirt, KubeVirtSpec, VirtualMachineInstance, VirtualMachineInstanceMigration},
     names,
 };
-use kite_fake::sim::{Builder, Stop};
+use kite_fake::sim::{Builder, ScenarioError};
 use kite_fake_kubevirt::kinds::STORAGE_PROFILE;
 use kube::{
     ResourceExt,
@@ -44,9 +44,9 @@ pub fn vm_resize_by_default(copies: usize) -> Builder {
         world.settle().await?;
         let web = world.create(&vm("ann", "web")).await?;
         settle_in(&world, &web, VmPhase::Running).await?;
-        let instance = async || -> Result<VirtualMachineInstance, Stop> {
+        let instance = async || -> Result<VirtualMachineInstance, ScenarioError> {
             let found = world.get(ANN, "web").await?;
-            found.ok_or_else(|| Stop::Unmet("there is no instance".to_owned()))
+            found.ok_or_else(|| ScenarioError::Unmet("there is no instance".to_owned()))
         };
         let before = instance().await?;
         world.patch(&web, json!({"spec": {"cpu": 3}})).await?;

@@ -10,7 +10,7 @@ use kite_core::{
         OfferPhase, VmPhase,
     },
 };
-use kite_fake::sim::{Builder, Stop, World};
+use kite_fake::sim::{Builder, ScenarioError, World};
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -156,7 +156,7 @@ pub fn offer_for_two(copies: usize) -> Builder {
                         .expect(disk.is_none(), "the loser has got nothing")
                         .await;
                 }
-                other => return Err(Stop::Unmet(format!("one of the two is {other:?}"))),
+                other => return Err(ScenarioError::Unmet(format!("one of the two is {other:?}"))),
             }
         }
         world.expect(running == 1, "one of the two has it").await;
@@ -176,7 +176,9 @@ pub fn offer_expired(copies: usize) -> Builder {
     with_offers(copies).scenario(async |world| {
         let mut offer = gold();
         let ends = "2026-01-01T01:00:00Z".parse();
-        offer.spec.expires_at = Some(Time(ends.map_err(|_| Stop::Unmet("no time".to_owned()))?));
+        offer.spec.expires_at = Some(Time(
+            ends.map_err(|_| ScenarioError::Unmet("no time".to_owned()))?,
+        ));
         let offer = world.create(&offer).await?;
         world.settle().await?;
         world.run_for(Duration::from_secs(4000)).await?;

@@ -21,7 +21,7 @@ use kite_core::{
 };
 use kite_fake::{
     actors::{Rule, Selector},
-    sim::{Builder, Stop, World},
+    sim::{Builder, ScenarioError, World},
 };
 use kube::ResourceExt;
 use serde_json::json;
@@ -32,12 +32,16 @@ use crate::stage::{image, inhabited, installed, user, vm, with_platform};
 pub type Scenario = fn(usize) -> Builder;
 
 /// How a scenario ends.
-pub type Done = Result<(), Stop>;
+pub type Done = Result<(), ScenarioError>;
 
 pub const ANN: &str = "kite-user-ann";
 
 /// The phase of a VM, if it is there and has one.
-pub async fn phase(world: &World, namespace: &str, name: &str) -> Result<Option<VmPhase>, Stop> {
+pub async fn phase(
+    world: &World,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<VmPhase>, ScenarioError> {
     let vm: Option<KiteVirtualMachine> = world.get(namespace, name).await?;
     Ok(vm.and_then(|vm| vm.status).and_then(|status| status.phase))
 }
@@ -502,7 +506,7 @@ pub fn vm_restart(copies: usize) -> Builder {
     inhabited(copies).scenario(async |world| {
         let web = world.create(&vm("ann", "web")).await?;
         settle_in(&world, &web, VmPhase::Running).await?;
-        let uid = async || -> Result<Option<String>, Stop> {
+        let uid = async || -> Result<Option<String>, ScenarioError> {
             let instance: Option<VirtualMachineInstance> = world.get(ANN, "web").await?;
             Ok(instance.and_then(|instance| instance.uid()))
         };
@@ -532,7 +536,7 @@ pub fn platform_life(copies: usize) -> Builder {
         world.settle().await?;
         let platform: Option<KitePlatform> = world.get("", names::PLATFORM).await?;
         let Some(platform) = platform else {
-            return Err(Stop::Unmet("there is no platform".to_owned()));
+            return Err(ScenarioError::Unmet("there is no platform".to_owned()));
         };
         let conditions = platform.status.clone().unwrap_or_default().conditions;
         let text = format!("the platform is exposed: {conditions:?}");
@@ -556,11 +560,12 @@ pub fn vm_expiry(copies: usize) -> Builder {
     inhabited(copies).scenario(async |world| {
         let mut web = vm("ann", "web");
         let patch = json!({"expiresAt": "2026-01-01T01:00:00Z", "expiryGracePeriod": "1h"});
-        let mut spec = serde_json::to_value(&web.spec).map_err(|e| Stop::Unmet(e.to_string()))?;
+        let mut spec =
+            serde_json::to_value(&web.spec).map_err(|e| ScenarioError::Unmet(e.to_string()))?;
         if let (Some(spec), Some(patch)) = (spec.as_object_mut(), patch.as_object()) {
             spec.extend(patch.clone());
         }
-        web.spec = serde_json::from_value(spec).map_err(|e| Stop::Unmet(e.to_string()))?;
+        web.spec = serde_json::from_value(spec).map_err(|e| ScenarioError::Unmet(e.to_string()))?;
         let web = world.create(&web).await?;
         settle_in(&world, &web, VmPhase::Running).await?;
         world.run_for(Duration::from_secs(4000)).await?;

@@ -30,7 +30,7 @@ use kite_fake::actors::{
 };
 use kite_fake::clock::Clock;
 use kite_fake::fault::Plan;
-use kite_fake::sim::{Builder, Controller, Seat, Simulation};
+use kite_fake::sim::{Builder, Controller, ControllerContext, Simulation};
 use kite_fake::state::Snapshot;
 use kite_fake_kubevirt::cdi::{
     CdiAdmission, DataImportCrons, DataSources, DataVolumes, StorageProfiles,
@@ -103,12 +103,12 @@ fn reads_live() -> bool {
     std::env::var("KITE_SWEEP_READS").is_ok_and(|value| value == "live")
 }
 
-fn context<K: Object>(seat: Seat<K>) -> Arc<Context<CachedCluster<KubeCluster>>> {
+fn context<K: Object>(of: ControllerContext<K>) -> Arc<Context<CachedCluster<KubeCluster>>> {
     let mut caches = Caches::builder();
     macro_rules! feed {
         ($($kind:ty),* $(,)?) => { $( {
-            let mut feeder = caches.fed_as(&KiteKinds::options::<$kind>());
-            seat.tap::<$kind>(move |event| feeder.apply(event, |_| {}));
+            let mut writer = caches.fed_as(&KiteKinds::options::<$kind>());
+            of.tap::<$kind>(move |event| writer.apply(event, |_| {}));
         } )* };
     }
     if !reads_live() {
@@ -143,17 +143,17 @@ fn context<K: Object>(seat: Seat<K>) -> Arc<Context<CachedCluster<KubeCluster>>>
             VirtualMachineInstanceMigration,
         );
     }
-    let clock = Arc::clone(&seat.clock);
-    let context = Context::new(KubeCluster::new(seat.client))
-        .with_keys(KeysByTime(seat.clock))
+    let clock = Arc::clone(&of.clock);
+    let context = Context::new(KubeCluster::new(of.client))
+        .with_keys(KeysByTime(of.clock))
         .with_clock(move || clock.now());
     Arc::new(context.cached(caches.build()))
 }
 
 macro_rules! controller {
     ($name:literal, $kind:ty, $reconcile:path, $triggers:path, $copies:expr) => {{
-        let controller = Controller::seated($name, |seat: Seat<$kind>| {
-            let context = context(seat);
+        let controller = Controller::with_context($name, |of: ControllerContext<$kind>| {
+            let context = context(of);
             move |object: Arc<$kind>| {
                 let context = Arc::clone(&context);
                 async move { $reconcile(&object, &context).await }
@@ -250,7 +250,7 @@ fn builder(copies: usize) -> Builder {
         .sparing("kitevirtualmachineoffers.hy3ons.github.io")
         // One binary runs all of them.
         .one_process()
-        .quiet()
+        .forbid_noop_writes()
 }
 
 /// Whoever else works in the cluster and matters to Kite.

@@ -157,7 +157,7 @@ fn asked_for() -> Option<usize> {
 pub fn simulation(scenario: Scenario, copies: usize) -> Simulation {
     invariants::always(scenario(copies))
         // A fault may cost some back-off; two copies also trip over each other.
-        .patience(Duration::from_secs(3600))
+        .timeout(Duration::from_secs(3600))
         .build()
 }
 
@@ -194,7 +194,7 @@ impl Subject<'_> {
         let sweep = sweep
             .faults(class.faults)
             .threads(threads)
-            .telling(|finding| eprintln!("{title}: {finding}"));
+            .on_finding(|finding| eprintln!("{title}: {finding}"));
         let first = number("KITE_SWEEP_SEED").unwrap_or_default();
         let orders = first..first + class.orders;
         match sample {
@@ -432,7 +432,7 @@ fn pairs() {
     for (name, scenario) in picked("KITE_SWEEP_SCENARIOS", ALL) {
         let simulation = simulation(scenario, 1);
         let sweep = simulation.sweep().faults(PAIRS).threads(threads());
-        let sweep = sweep.telling(|finding| eprintln!("{name}, pairs: {finding}"));
+        let sweep = sweep.on_finding(|finding| eprintln!("{name}, pairs: {finding}"));
         let summary = sweep.seeds([seed]).pairs(seed, count).run();
         table.row(name, "pairs", &summary);
     }

@@ -237,7 +237,7 @@ impl Stage {
         let manager = FieldManager::new("kubectl");
         let edit = self
             .cluster
-            .edit::<KiteVirtualMachine>(manager, &key, &patch);
+            .merge_patch::<KiteVirtualMachine>(manager, &key, &patch);
         edit.await.unwrap();
     }
 

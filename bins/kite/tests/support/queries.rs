@@ -119,7 +119,7 @@ fn known() -> BTreeSet<(&'static str, &'static str)> {
         ("kind", "KiteVirtualMachine"),
         // What goes wrong where all is well (`kite_reconcile`'s errors).
         ("category", "conflict"),
-        ("category", "held_back"),
+        ("category", "not_leader"),
         // Requests to the API server that failed.
         ("code", "5xx"),
         ("code", "429"),

@@ -63,7 +63,7 @@ pub async fn tell_ahead(
     let patch = json!({ "metadata": { "uid": user.uid(), "annotations": notes } });
     let edited = state
         .cluster()
-        .edit::<KiteUser>(state.store().manager(), &key, &patch)
+        .merge_patch::<KiteUser>(state.store().manager(), &key, &patch)
         .await?;
     state.caches().users.caught_up_with(&edited).await;
     Ok(Ahead {
@@ -98,7 +98,7 @@ pub async fn write_seen<K: Object>(
 ) -> Result<u32, Problem> {
     let key = ObjectKey::of(object);
     for _ in 0..TRIES {
-        let now = store.cluster().find::<K>(&key).await?;
+        let now = store.cluster().get_opt::<K>(&key).await?;
         // Of what is gone there is nothing to be told.
         let Some(now) = now.filter(|now| now.uid() == object.uid()) else {
             return Ok(0);

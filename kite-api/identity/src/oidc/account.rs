@@ -60,7 +60,7 @@ async fn find(state: &Accounts, identity: &Identity) -> Result<Option<KiteUser>,
         return Ok(Some(user));
     }
     let key = ObjectKey::cluster(identity.reservation());
-    let reservation = state.cluster().find::<KiteReservation>(&key).await;
+    let reservation = state.cluster().get_opt::<KiteReservation>(&key).await;
     let Some(reservation) = reservation.map_err(Problem::from)? else {
         return match users.as_slice() {
             [] | [_] => Ok(None),
@@ -74,7 +74,7 @@ async fn find(state: &Accounts, identity: &Identity) -> Result<Option<KiteUser>,
 
 async fn live(state: &Accounts, name: &str) -> Result<Option<KiteUser>, Problem> {
     let key = ObjectKey::cluster(name);
-    Ok(state.cluster().find::<KiteUser>(&key).await?)
+    Ok(state.cluster().get_opt::<KiteUser>(&key).await?)
 }
 
 /// Makes an account. It is called like its username, so of two requests at once,
@@ -245,7 +245,7 @@ pub(crate) async fn unlink(
 ) -> Result<KiteUser, Problem> {
     let key = ObjectKey::of(user);
     for _ in 0..ATTEMPTS {
-        let now = state.cluster().find::<KiteUser>(&key).await?;
+        let now = state.cluster().get_opt::<KiteUser>(&key).await?;
         let now = now.filter(|now| now.uid() == user.uid());
         let now = now.ok_or_else(|| Problem::not_found("identity", id))?;
         let (gone, left): (Vec<_>, Vec<_>) = now
@@ -292,7 +292,7 @@ async fn write(
     });
     match state
         .cluster()
-        .edit(state.store().manager(), key, &patch)
+        .merge_patch(state.store().manager(), key, &patch)
         .await
     {
         Ok(edited) => Ok(Some(edited)),

@@ -135,7 +135,7 @@ async fn client_secret(
         return Ok(None);
     };
     let key = state.own_key(names::OIDC_SECRET);
-    let found = state.cluster().find::<Secret>(&key).await;
+    let found = state.cluster().get_opt::<Secret>(&key).await;
     let data = found.map_err(Problem::from)?.and_then(|secret| secret.data);
     let data = data.unwrap_or_default();
     let text = |key: &str| {

@@ -220,7 +220,7 @@ async fn require_session(
         return Err(Failure::OtherSession);
     }
     let key = ObjectKey::cluster(&linking.session);
-    let session = state.cluster().find::<KiteSession>(&key).await;
+    let session = state.cluster().get_opt::<KiteSession>(&key).await;
     let session = session.map_err(Problem::from)?.filter(is_open);
     let session = session.ok_or(Failure::OtherSession)?;
     let user = find_user(state, &session).await?;

@@ -119,7 +119,7 @@ impl Lookups {
     ) -> Result<Option<K>, Problem> {
         if cache.get(key).is_some() {
             let _permit = self.known()?;
-            return Ok(cluster.find(key).await?);
+            return Ok(cluster.get_opt(key).await?);
         }
         if never_again && self.absent.lock().has(&key.name) {
             return Ok(None);
@@ -127,7 +127,7 @@ impl Lookups {
         let attempt = self.tries.attempt("", source).map_err(crowded)?;
         let found = async {
             let _permit = self.unknown(source)?;
-            Ok::<_, Problem>(cluster.find(key).await?)
+            Ok::<_, Problem>(cluster.get_opt(key).await?)
         };
         let found = found.await;
         match &found {

@@ -198,14 +198,14 @@ impl Cluster for Audited {
         applied
     }
 
-    async fn edit<K: Object>(
+    async fn merge_patch<K: Object>(
         &self,
         manager: FieldManager,
         key: &ObjectKey,
         patch: &Value,
     ) -> Result<K, ClusterError> {
         let before = self.spec_before::<K>(key);
-        let edited = self.cluster.edit(manager, key, patch).await;
+        let edited = self.cluster.merge_patch(manager, key, patch).await;
         self.wrote("edit", key, before, &edited);
         edited
     }
@@ -218,13 +218,13 @@ impl Cluster for Audited {
         self.cluster.apply_status(manager, object).await
     }
 
-    async fn edit_status<K: Object>(
+    async fn merge_patch_status<K: Object>(
         &self,
         manager: FieldManager,
         key: &ObjectKey,
         patch: &Value,
     ) -> Result<K, ClusterError> {
-        self.cluster.edit_status(manager, key, patch).await
+        self.cluster.merge_patch_status(manager, key, patch).await
     }
 
     async fn delete<K: Object>(
@@ -261,7 +261,7 @@ impl Cluster for Audited {
         set
     }
 
-    async fn invoke<K: Object>(
+    async fn put_subresource<K: Object>(
         &self,
         group_version: &str,
         key: &ObjectKey,
@@ -270,7 +270,7 @@ impl Cluster for Audited {
     ) -> Result<(), ClusterError> {
         let invoked = self
             .cluster
-            .invoke::<K>(group_version, key, action, body)
+            .put_subresource::<K>(group_version, key, action, body)
             .await;
         let mut change = change::<K>("invoke", key);
         change.fields = vec![action.to_owned()];

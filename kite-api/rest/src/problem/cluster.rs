@@ -42,7 +42,7 @@ impl Problem {
                 "somebody changed this at the same time: load it again and repeat what you did",
             )
             .retry_after(Duration::from_secs(1)),
-            ClusterError::Invalid { status, .. } => invalid(status, vocabulary),
+            ClusterError::Invalid { status, .. } => invalid(&error, status, vocabulary),
             ClusterError::Forbidden { status, .. } => forbidden(&error, status, vocabulary),
             ClusterError::Unavailable { retry_after, .. } => {
                 tracing::warn!(%error, "the cluster did not answer");
@@ -52,7 +52,7 @@ impl Problem {
                 )
                 .retry_after(retry_after.unwrap_or(Duration::from_secs(2)))
             }
-            ClusterError::HeldBack { .. }
+            ClusterError::NotLeader { .. }
             | ClusterError::Unreadable { .. }
             | ClusterError::Other { .. } => {
                 tracing::error!(%error, "the cluster gave an answer that makes no sense");
@@ -66,7 +66,9 @@ impl Problem {
     }
 }
 
-fn invalid(status: &Status, vocabulary: Vocabulary) -> Problem {
+/// What the API server says with 422 is about fields, or in the words of a policy that
+/// gives no other reason.
+fn invalid(error: &ClusterError, status: &Status, vocabulary: Vocabulary) -> Problem {
     let causes = status
         .details
         .as_ref()
@@ -80,6 +82,12 @@ fn invalid(status: &Status, vocabulary: Vocabulary) -> Problem {
         if !errors.contains(&error) && !errors.iter().any(is_told) {
             errors.push(error);
         }
+    }
+    if errors.iter().all(|error| error.field.is_empty())
+        && let Some(why) = said_by_policy(&status.message)
+    {
+        tracing::warn!(%error, "a policy of the cluster refuses a write");
+        return Problem::new(ProblemKind::Invalid, why);
     }
     if errors.is_empty() {
         return Problem::new(ProblemKind::Invalid, status.message.clone());
@@ -354,6 +362,13 @@ mod tests {
             assert_eq!(problem.kind(), ProblemKind::Forbidden);
             assert_eq!(problem.detail(), told);
         }
+        // A policy that gives no reason has that of what is not valid.
+        let said = "ValidatingAdmissionPolicy 'no-large' with binding 'all' denied request: at \
+                    most 4 cores before noon";
+        let message = format!("virtualmachines \"a\" is forbidden: {said}");
+        let problem = refused(422, "Invalid", &message, &[("", said)]);
+        assert_eq!(problem.kind(), ProblemKind::Invalid);
+        assert_eq!(problem.detail(), "at most 4 cores before noon");
         let silent = "admission webhook \"check.example.com\" denied the request: ";
         let problem = refused(403, "Forbidden", silent, &[]);
         assert_eq!(problem.kind(), ProblemKind::Internal);

@@ -237,7 +237,7 @@ async fn an_open_console_is_use_of_a_vm_that_stops_when_idle() {
     let stage = Stage::new().await;
     let key = ObjectKey::namespaced(names::user_namespace("ann"), names::activity_lease("web"));
     let used = async || {
-        let lease = stage.world.cluster.find::<Lease>(&key).await.unwrap();
+        let lease = stage.world.cluster.get_opt::<Lease>(&key).await.unwrap();
         let uid = stage.world.vm("ann", "web").await.unwrap().metadata.uid;
         kite_core::activity::last_used(&lease?, &uid.unwrap())
     };

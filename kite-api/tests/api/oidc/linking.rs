@@ -93,7 +93,7 @@ async fn take_identities(world: &World, name: &str) {
     let key = ObjectKey::cluster(name);
     let edit = world
         .cluster
-        .edit(kite_core::managers::CONTROLLER, &key, &patch);
+        .merge_patch(kite_core::managers::CONTROLLER, &key, &patch);
     let edited: KiteUser = edit.await.unwrap();
     world.state.caches().users.caught_up_with(&edited).await;
 }
@@ -148,7 +148,7 @@ async fn who_unlinks_what_they_came_in_by_is_signed_out() {
     let key = ObjectKey::cluster("ann");
     let edit = world
         .cluster
-        .edit(kite_core::managers::CONTROLLER, &key, &body);
+        .merge_patch(kite_core::managers::CONTROLLER, &key, &body);
     let edited: KiteUser = edit.await.unwrap();
     world.state.caches().users.caught_up_with(&edited).await;
     let gone = unlink(&world, &ann, &items[0]["id"]).await;
@@ -305,7 +305,11 @@ async fn where_two_accounts_have_an_identity_the_reservation_decides() {
         let patch = json!({"spec": {"identities": [&identity]}});
         let key = ObjectKey::cluster(name);
         let manager = kite_core::managers::CONTROLLER;
-        let edited: KiteUser = world.cluster.edit(manager, &key, &patch).await.unwrap();
+        let edited: KiteUser = world
+            .cluster
+            .merge_patch(manager, &key, &patch)
+            .await
+            .unwrap();
         world.state.caches().users.caught_up_with(&edited).await;
     }
     let (_, refused) = sign_in(&world, &provider).await;

@@ -20,7 +20,7 @@ const NS: Option<&str> = Some("default");
 type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
 
 async fn world() -> World {
-    let world = World::with(Rules::instant(), everything(false)).await;
+    let world = World::with(Rules::instant(), everything()).await;
     let subresources =
         VmSubresources::new(world.cluster.client(), Arc::clone(world.cluster.clock()));
     world.cluster.extend(SUBRESOURCES, Arc::new(subresources));

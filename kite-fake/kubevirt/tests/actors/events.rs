@@ -40,7 +40,7 @@ async fn reasons(world: &World, kind: &str) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn actors_tell_events_if_they_are_asked_to() {
-    let world = World::with(Rules::instant().with_events(), everything(false)).await;
+    let world = World::with(Rules::instant().with_events(), everything()).await;
     world.create(&DATA_VOLUME, NS, disk()).await;
     world.settle().await;
     world.rules.add(Rule::fail(

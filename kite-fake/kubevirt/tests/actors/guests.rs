@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kite_fake::actors::Rules;
 use kite_fake::actors::kind::{ENDPOINT_SLICE, SECRET, SERVICE};
-use kite_fake_kubevirt::everything;
+use kite_fake_kubevirt::everything_with_guests;
 use kite_fake_kubevirt::kinds::{DATA_VOLUME, INSTANCE, VIRTUAL_MACHINE};
 use kite_fake_kubevirt::kubevirt::{SUBRESOURCES, VmSubresources};
 use russh::keys::ssh_key::LineEnding;
@@ -131,7 +131,7 @@ async fn power(world: &World, strategy: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guest_keeps_its_disk_over_a_power_cycle_and_loses_it_with_the_claim() {
     let keys = Keys::new();
-    let world = World::with(Rules::instant(), everything(true)).await;
+    let world = World::with(Rules::instant(), everything_with_guests()).await;
     let user_data = keys.user_data();
     let secret = json!({"metadata": {"name": "vm1-init"}, "stringData": {"userdata": user_data}});
     world.create(&SECRET, NS, secret).await;
@@ -194,7 +194,7 @@ async fn a_port_of_a_guest_is_reached_by_websocket() {
     use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
     let keys = Keys::new();
-    let world = World::with(Rules::instant(), everything(true)).await;
+    let world = World::with(Rules::instant(), everything_with_guests()).await;
     let subresources =
         VmSubresources::new(world.cluster.client(), Arc::clone(world.cluster.clock()));
     world.cluster.extend(SUBRESOURCES, Arc::new(subresources));

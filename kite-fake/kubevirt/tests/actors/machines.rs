@@ -145,7 +145,7 @@ fn secret() -> Value {
 /// There an instance's status is no subresource, and schemas prune.
 #[tokio::test(start_paused = true)]
 async fn a_vm_lives_the_same_life_under_the_real_definitions() {
-    match World::with_real_definitions(everything(false)).await {
+    match World::with_real_definitions(everything()).await {
         Some(world) => live(world).await,
         None => {
             let _ = writeln!(

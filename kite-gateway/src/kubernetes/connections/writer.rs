@@ -297,7 +297,9 @@ impl<C: Cluster, L: Live> Writer<C, L> {
                 let patch = json!({"spec": {"ended": null}});
                 let key = ObjectKey::of(&object);
                 let manager = kite_core::managers::GATEWAY;
-                let edit = self.cluster.edit::<KiteConnection>(manager, &key, &patch);
+                let edit = self
+                    .cluster
+                    .merge_patch::<KiteConnection>(manager, &key, &patch);
                 match edit.await {
                     // It was deleted meanwhile, and is made anew.
                     Ok(_) | Err(ClusterError::NotFound { .. }) => {}
@@ -349,7 +351,7 @@ fn what_came_of(error: &ClusterError) -> Sent {
         | ClusterError::AlreadyExists { .. }
         | ClusterError::Unreadable { .. } => Sent::Refused,
         ClusterError::Unavailable { .. }
-        | ClusterError::HeldBack { .. }
+        | ClusterError::NotLeader { .. }
         | ClusterError::Other { .. } => Sent::Lost,
     }
 }

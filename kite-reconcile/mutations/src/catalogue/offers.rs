@@ -159,7 +159,7 @@ pub(super) const ALL: &[Mutation] = &[
         what: "judges by its caches who has an offer",
         file: OBSERVE,
         edits: &[(
-            "Some(live(OfferSeen::read(cluster, name)).await?)",
+            "Some(uncached(OfferSeen::read(cluster, name)).await?)",
             "Some(OfferSeen::read(cluster, name).await?)",
         )],
         first: (Scenarios, "stale::nothing"),

@@ -116,7 +116,7 @@ pub(super) const ALL: &[Mutation] = &[
         name: "use-by-an-old-view",
         what: "stops a VM as idle by what its caches know of its use",
         file: OBSERVE,
-        edits: &[("live(lease).await", "lease.await")],
+        edits: &[("uncached(lease).await", "lease.await")],
         first: (Scenarios, "stale::use"),
     },
     Mutation {

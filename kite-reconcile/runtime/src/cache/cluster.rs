@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use kite_cluster::{
-    Cluster, ClusterError, ClusterExt as _, FieldManager, HeldBack, Listed, Object, ObjectKey,
+    Cluster, ClusterError, ClusterExt as _, FieldManager, Listed, NotLeader, Object, ObjectKey,
     Unread,
 };
 use kube::{
@@ -58,7 +58,7 @@ impl<C: Cluster> CachedCluster<C> {
             Newest::Given => Ok(Some(object)),
             Newest::Newer(newer) => Ok(Some(Arc::from(newer))),
             Newest::Ask => {
-                let known = self.find::<K>(&ObjectKey::of(&*object)).await?;
+                let known = self.get_opt::<K>(&ObjectKey::of(&*object)).await?;
                 let known = known.filter(|known| known.meta().uid == object.meta().uid);
                 Ok(known.map(Arc::new))
             }
@@ -181,8 +181,8 @@ impl<C: Cluster> CachedCluster<C> {
 fn tells_nothing(error: &ClusterError) -> bool {
     matches!(
         error,
-        ClusterError::HeldBack {
-            reason: HeldBack::NotLeading,
+        ClusterError::NotLeader {
+            reason: NotLeader::NotLeading,
             ..
         } | ClusterError::Forbidden { .. }
             | ClusterError::Invalid { .. }
@@ -297,13 +297,13 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         self.written(ObjectKey::of(object), labels, apply).await
     }
 
-    async fn edit<K: Object>(
+    async fn merge_patch<K: Object>(
         &self,
         manager: FieldManager,
         key: &ObjectKey,
         patch: &serde_json::Value,
     ) -> Result<K, ClusterError> {
-        let edit = self.inner.edit(manager, key, patch);
+        let edit = self.inner.merge_patch(manager, key, patch);
         self.written(key.clone(), None, edit).await
     }
 
@@ -316,13 +316,13 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         self.written(ObjectKey::of(object), None, apply).await
     }
 
-    async fn edit_status<K: Object>(
+    async fn merge_patch_status<K: Object>(
         &self,
         manager: FieldManager,
         key: &ObjectKey,
         patch: &serde_json::Value,
     ) -> Result<K, ClusterError> {
-        let edit = self.inner.edit_status(manager, key, patch);
+        let edit = self.inner.merge_patch_status(manager, key, patch);
         self.written(key.clone(), None, edit).await
     }
 
@@ -399,14 +399,16 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         answer
     }
 
-    async fn invoke<K: Object>(
+    async fn put_subresource<K: Object>(
         &self,
         group_version: &str,
         key: &ObjectKey,
         action: &str,
         body: &serde_json::Value,
     ) -> Result<(), ClusterError> {
-        let invoked = self.inner.invoke::<K>(group_version, key, action, body);
+        let invoked = self
+            .inner
+            .put_subresource::<K>(group_version, key, action, body);
         invoked.await
     }
 }

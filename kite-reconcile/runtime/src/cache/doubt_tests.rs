@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kite_cluster::{Cluster as _, ClusterExt as _, HeldBack};
+use kite_cluster::{Cluster as _, ClusterExt as _, NotLeader};
 use kube::{
     ResourceExt as _,
     api::{ListParams, PropagationPolicy},
@@ -13,8 +13,8 @@ use kube::{
 };
 
 use super::{
-    live,
     tests::{Fate, Lagging, ME, labelled, map},
+    uncached,
 };
 
 fn names(names: &[&str]) -> Vec<String> {
@@ -90,14 +90,14 @@ async fn what_was_refused_or_not_sent_casts_no_doubt() {
     let refused = it.cached.apply(ME, &map("a", "2")).await.unwrap_err();
     assert_eq!(refused.category(), "invalid");
     assert_eq!(it.requests(it.seen("a")).await, (Some("1".to_owned()), 0));
-    *it.next.lock() = Fate::HeldBack(HeldBack::NotLeading);
+    *it.next.lock() = Fate::NotLeader(NotLeader::NotLeading);
     it.cached.create(&map("b", "1")).await.unwrap_err();
     let removed = it.cached.remove(&made, PropagationPolicy::Background);
     removed.await.unwrap_err();
     assert_eq!(it.requests(it.listed()).await, (names(&["a"]), 0));
     assert_eq!(it.requests(it.seen("b")).await, (None, 0));
     // What was under way when the Lease was lost may have arrived.
-    *it.next.lock() = Fate::HeldBack(HeldBack::LeadershipLost);
+    *it.next.lock() = Fate::NotLeader(NotLeader::LeadershipLost);
     it.cached.create(&map("b", "1")).await.unwrap_err();
     assert_eq!(it.requests(it.seen("b")).await, (None, 1));
 }
@@ -133,7 +133,7 @@ async fn an_object_that_was_replaced_unseen_is_told_to_be_gone() {
     let told = |it: &mut Lagging, events: Vec<Event<ConfigMap>>| {
         let mut told = Vec::new();
         for event in events {
-            it.feeder.apply(event, |map| {
+            it.writer.apply(event, |map| {
                 told.push((map.uid(), map.metadata.deletion_timestamp.is_some()));
             });
         }
@@ -167,7 +167,7 @@ async fn an_object_outside_of_what_is_watched_is_asked_for_less_and_less_often()
     let it = Lagging::filled();
     let made = it.plain.create(&map("a", "1")).await.unwrap();
     assert_eq!(
-        it.requests(live(it.seen("a"))).await,
+        it.requests(uncached(it.seen("a"))).await,
         (Some("1".to_owned()), 1)
     );
     let hour = async {
@@ -189,7 +189,7 @@ async fn an_object_outside_of_what_is_watched_is_asked_for_less_and_less_often()
 async fn what_lies_outside_of_what_is_watched_can_be_settled_by() {
     let it = Lagging::filled();
     it.plain.create(&map("a", "1")).await.unwrap();
-    live(it.seen("a")).await;
+    uncached(it.seen("a")).await;
     let account = async || super::reading::noted(it.seen("a")).await.1;
     assert!(account().await.is_ahead, "the watch may show it yet");
     tokio::time::sleep(Duration::from_secs(11)).await;

@@ -19,16 +19,16 @@ use super::{
 
 /// Fills the cache of one kind with the events of a watch, which somebody else
 /// makes: [`watcher`](kube::runtime::watcher()) or a simulation.
-pub struct Feeder<K: Object> {
+pub struct CacheWriter<K: Object> {
     filler: Filler<K>,
     table: Arc<Table<K>>,
     /// Objects that cannot be read in the list that is coming in.
     unread_listed: HashMap<ObjectKey, Unread>,
 }
 
-impl<K: Object> std::fmt::Debug for Feeder<K> {
+impl<K: Object> std::fmt::Debug for CacheWriter<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Feeder")
+        f.debug_struct("CacheWriter")
             .field("kind", &K::kind(&()))
             .finish_non_exhaustive()
     }
@@ -48,7 +48,7 @@ fn is_moved<K: Object>(old: &K, new: &K) -> bool {
     old.labels() != new.labels() || old.owner_references() != new.owner_references()
 }
 
-impl<K: Object> Feeder<K> {
+impl<K: Object> CacheWriter<K> {
     pub(super) fn new(filler: Filler<K>, table: Arc<Table<K>>) -> Self {
         Self {
             filler,
@@ -163,7 +163,7 @@ impl<K: Object> Feeder<K> {
     /// does.
     fn take_in(&mut self, mut event: Event<K>, mut touched: impl FnMut(&K)) -> bool {
         if let Event::Apply(object) | Event::InitApply(object) = &mut event {
-            (self.table.narrow)(object);
+            (self.table.transform)(object);
         }
         match &event {
             Event::Init => {

@@ -1,9 +1,9 @@
 //! Reads from caches.
 //!
 //! ```text
-//!           one watch per kind                     ┌─ what the watch has shown
-//! API server ───────────────────► Feeder ► Table ──┤
-//!      ▲  writes, live reads                       └─ what was written since
+//!           one watch per kind                          ┌─ what the watch has shown
+//! API server ───────────────────► CacheWriter ► Table ──┤
+//!      ▲  writes, uncached reads                        └─ what was written since
 //!      └──────────────── CachedCluster ◄─ reads ── reconcilers
 //! ```
 //!
@@ -15,7 +15,7 @@
 //!   a write whose outcome is not known, and when the watch does not show in ten
 //!   seconds what was written, the next read of the object is a request.
 //! - **What destroys, or takes from others, is decided by the API server's own
-//!   answers**: [`live`] has everything below it read there. Of the objects of
+//!   answers**: [`uncached`] has everything below it read there. Of the objects of
 //!   others a cache may only say that they are there. What goes is spared looking
 //!   once more for what this process itself has had deleted for it, and seen the
 //!   end of: that is certain.
@@ -71,7 +71,7 @@ use tokio::sync::watch;
 
 pub use self::table::PATIENCE;
 pub use self::watches::{Running, Unheard, Watches};
-pub use self::{cluster::CachedCluster, feed::Feeder, reading::live};
+pub use self::{cluster::CachedCluster, feed::CacheWriter, reading::uncached};
 use self::{
     index::Index,
     shelf::{Filler, Shelf},
@@ -136,13 +136,13 @@ impl Caches {
 
     /// Whether the first list of `K` is complete, so that reads are answered
     /// from the cache.
-    pub fn is_filled<K: Object>(&self) -> bool {
+    pub fn is_synced<K: Object>(&self) -> bool {
         self.table::<K>().is_some_and(|table| table.is_filled())
     }
 
     /// Waits until the first lists of all kinds are complete. It never ends if a
     /// kind is not installed.
-    pub async fn filled(&self) {
+    pub async fn synced(&self) {
         for entry in self.of.values() {
             // Without a sender there is nobody left to wait for.
             let _ = entry.filled.clone().wait_for(|filled| *filled).await;
@@ -208,27 +208,35 @@ impl Builder {
         self
     }
 
-    /// Reads objects of kind `K` from what the feeder is fed with. Whatever
-    /// `narrow` removes is not kept. The objects are in the feeder's
-    /// [`store`](Feeder::store).
-    pub fn fed<K: Object>(&mut self, by: Option<IndexedBy<K>>, narrow: fn(&mut K)) -> Feeder<K> {
-        self.filled_by(Filler::whole(), by, narrow)
+    /// Reads objects of kind `K` from what the writer is fed with. Whatever
+    /// `transform` removes is not kept. The objects are in the writer's
+    /// [`store`](CacheWriter::store).
+    pub fn fed<K: Object>(
+        &mut self,
+        by: Option<IndexedBy<K>>,
+        transform: fn(&mut K),
+    ) -> CacheWriter<K> {
+        self.filled_by(Filler::whole(), by, transform)
     }
 
     /// As [`fed`](Self::fed), for a kind of which there are many objects and no
     /// controller: they are kept packed, in a tenth of the memory, and unpacked
     /// by whoever reads one.
-    pub fn packed<K: Object>(&mut self, by: Option<IndexedBy<K>>, narrow: fn(&mut K)) -> Feeder<K> {
-        self.filled_by(Filler::packed(), by, narrow)
+    pub fn packed<K: Object>(
+        &mut self,
+        by: Option<IndexedBy<K>>,
+        transform: fn(&mut K),
+    ) -> CacheWriter<K> {
+        self.filled_by(Filler::packed(), by, transform)
     }
 
     /// As [`fed`](Self::fed) or [`packed`](Self::packed), as `options` say. The watch has to
     /// select what they select.
-    pub fn fed_as<K: Object>(&mut self, options: &KindOptions<K>) -> Feeder<K> {
+    pub fn fed_as<K: Object>(&mut self, options: &KindOptions<K>) -> CacheWriter<K> {
         if options.is_packed {
-            self.packed(options.by, options.narrow)
+            self.packed(options.by, options.transform)
         } else {
-            self.fed(options.by, options.narrow)
+            self.fed(options.by, options.transform)
         }
     }
 
@@ -236,11 +244,11 @@ impl Builder {
         &mut self,
         filler: Filler<K>,
         by: Option<IndexedBy<K>>,
-        narrow: fn(&mut K),
-    ) -> Feeder<K> {
-        let table = Arc::new(Table::new(filler.shelf(), by.map(Index::new), narrow));
+        transform: fn(&mut K),
+    ) -> CacheWriter<K> {
+        let table = Arc::new(Table::new(filler.shelf(), by.map(Index::new), transform));
         self.insert(Arc::clone(&table));
-        Feeder::new(filler, table)
+        CacheWriter::new(filler, table)
     }
 
     fn insert<K: Object>(&mut self, table: Arc<Table<K>>) {

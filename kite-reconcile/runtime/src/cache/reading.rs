@@ -78,7 +78,7 @@ impl Account {
 ///
 /// It holds for reads through every
 /// [`CachedCluster`](super::CachedCluster) below, in this task.
-pub fn live<F: Future>(work: F) -> impl Future<Output = F::Output> {
+pub fn uncached<F: Future>(work: F) -> impl Future<Output = F::Output> {
     last_look(None, work)
 }
 
@@ -90,7 +90,7 @@ pub fn going<K: Object>(object: &K) -> Option<Arc<str>> {
     meta.uid.as_deref().map(Arc::from)
 }
 
-/// As [`live`]; but for the sake of `whose` nothing is asked for of which this process
+/// As [`uncached`]; but for the sake of `whose` nothing is asked for of which this process
 /// has seen the end, after it had it deleted for the same sake.
 pub fn last_look<F: Future>(whose: Option<Arc<str>>, work: F) -> impl Future<Output = F::Output> {
     look(whose, false, work)

@@ -68,7 +68,7 @@ pub(super) struct Hidden<K> {
 pub(super) struct Table<K: Object> {
     pub(super) shelf: Shelf<K>,
     pub(super) index: Option<Index<K>>,
-    pub(super) narrow: fn(&mut K),
+    pub(super) transform: fn(&mut K),
     /// Whether the first list is complete.
     pub(super) filled: watch::Sender<bool>,
     /// Where all is known then.
@@ -104,11 +104,11 @@ pub(super) struct Mark {
 }
 
 impl<K: Object> Table<K> {
-    pub(super) fn new(shelf: Shelf<K>, index: Option<Index<K>>, narrow: fn(&mut K)) -> Self {
+    pub(super) fn new(shelf: Shelf<K>, index: Option<Index<K>>, transform: fn(&mut K)) -> Self {
         Self {
             shelf,
             index,
-            narrow,
+            transform,
             filled: watch::Sender::new(false),
             reach: RwLock::new(Reach::Everywhere),
             unreadable: RwLock::default(),
@@ -309,7 +309,7 @@ impl<K: Object> Table<K> {
             Written::unsure(written.get(&key), Doubt::Anything, self.next())
         } else {
             let mut object = object.clone();
-            (self.narrow)(&mut object);
+            (self.transform)(&mut object);
             Written::there(written.get(&key), object, answered, self.next())
         };
         written.insert(key, newer);

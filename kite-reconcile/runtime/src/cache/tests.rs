@@ -3,7 +3,7 @@
 
 use http::Request;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kite_cluster::{Cluster as _, ClusterExt as _, FieldManager, HeldBack, KubeCluster, Listed};
+use kite_cluster::{Cluster as _, ClusterExt as _, FieldManager, KubeCluster, Listed, NotLeader};
 use kite_fake::FakeCluster;
 use kube::{
     Client, ResourceExt,
@@ -24,7 +24,7 @@ pub(super) struct Lagging {
     pub(super) fake: FakeCluster,
     pub(super) plain: KubeCluster,
     pub(super) cached: CachedCluster<KubeCluster>,
-    pub(super) feeder: Feeder<ConfigMap>,
+    pub(super) writer: CacheWriter<ConfigMap>,
     /// What becomes of the next writes.
     pub(super) next: Arc<Mutex<Fate>>,
 }
@@ -36,7 +36,7 @@ pub(super) enum Fate {
     Answered,
     /// It is carried out, and nobody hears of that.
     Lost,
-    HeldBack(HeldBack),
+    NotLeader(NotLeader),
 }
 
 /// A client of `fake` of whose writes this becomes.
@@ -46,7 +46,7 @@ fn fateful(fake: &FakeCluster, next: &Arc<Mutex<Fate>>) -> Client {
         let is_read = request.method() == http::Method::GET;
         let (service, next) = (service.clone(), *next.lock());
         async move {
-            if let (Fate::HeldBack(why), false) = (next, is_read) {
+            if let (Fate::NotLeader(why), false) = (next, is_read) {
                 return Err(BoxError::from(why));
             }
             let answer = service.oneshot(request).await.map_err(BoxError::from);
@@ -64,7 +64,7 @@ impl Lagging {
         let fake = FakeCluster::builder().build().unwrap();
         let plain = KubeCluster::new(fake.client());
         let mut builder = Caches::builder();
-        let feeder = builder.packed(Some(IndexedBy::NAMESPACE), |_| {});
+        let writer = builder.packed(Some(IndexedBy::NAMESPACE), |_| {});
         let next = Arc::default();
         let inner = KubeCluster::new(fateful(&fake, &next));
         let cached = CachedCluster::new(inner, builder.build());
@@ -72,7 +72,7 @@ impl Lagging {
             fake,
             plain,
             cached,
-            feeder,
+            writer,
             next,
         }
     }
@@ -92,7 +92,7 @@ impl Lagging {
             .chain(events)
             .chain([Event::InitDone])
         {
-            self.feeder
+            self.writer
                 .apply(event, |object| touched.push(object.name_any()));
         }
         touched.sort();
@@ -100,19 +100,19 @@ impl Lagging {
     }
 
     pub(super) fn hears(&mut self, event: Event<ConfigMap>) {
-        self.feeder.apply(event, |_| {});
+        self.writer.apply(event, |_| {});
     }
 
     /// The labels of each object that is told of when this is heard.
     fn told(&mut self, event: Event<ConfigMap>) -> Vec<usize> {
         let mut told = Vec::new();
-        self.feeder
+        self.writer
             .apply(event, |object| told.push(object.labels().len()));
         told
     }
 
     pub(super) async fn seen(&self, name: &str) -> Option<String> {
-        let found = self.cached.find::<ConfigMap>(&key(name)).await.unwrap();
+        let found = self.cached.get_opt::<ConfigMap>(&key(name)).await.unwrap();
         found.and_then(|map| map.data?.get("value").cloned())
     }
 
@@ -290,7 +290,7 @@ async fn live_reads_pass_the_cache_by_and_correct_it() {
     it.plain.apply(ME, &map("a", "2")).await.unwrap();
     assert_eq!(it.seen("a").await.as_deref(), Some("1"));
     assert_eq!(
-        it.requests(live(it.seen("a"))).await,
+        it.requests(uncached(it.seen("a"))).await,
         (Some("2".to_owned()), 1)
     );
     assert_eq!(it.requests(it.seen("a")).await, (Some("2".to_owned()), 0));
@@ -341,7 +341,7 @@ async fn only_what_the_watch_has_confirmed_can_be_checked_later() {
     assert!(holds());
     it.cached.apply(ME, &map("a", "2")).await.unwrap();
     assert!(!holds());
-    let (_, account) = noted(live(it.seen("a"))).await;
+    let (_, account) = noted(uncached(it.seen("a"))).await;
     assert!(account.reads.is_none());
 }
 
@@ -358,7 +358,7 @@ async fn an_index_follows_the_objects() {
         },
         ..IndexedBy::NAMESPACE
     };
-    let mut feeder = builder.fed(Some(by), |_| {});
+    let mut writer = builder.fed(Some(by), |_| {});
     let caches = builder.build();
     let of = |value: &str| {
         let found = caches.found::<ConfigMap>("value", value).unwrap();
@@ -373,15 +373,15 @@ async fn an_index_follows_the_objects() {
         Event::InitApply(map("b", "1")),
         Event::InitDone,
     ] {
-        feeder.apply(event, |_| {});
+        writer.apply(event, |_| {});
     }
     assert_eq!(of("1"), ["a", "b"]);
-    feeder.apply(Event::Apply(map("a", "2")), |_| {});
+    writer.apply(Event::Apply(map("a", "2")), |_| {});
     assert_eq!(
         (of("1"), of("2")),
         (vec!["b".to_owned()], vec!["a".to_owned()])
     );
-    feeder.apply(Event::Delete(map("b", "1")), |_| {});
+    writer.apply(Event::Delete(map("b", "1")), |_| {});
     assert!(of("1").is_empty());
 }
 
@@ -475,7 +475,7 @@ async fn a_deletion_is_in_doubt_until_it_is_shown_and_only_where_it_matters() {
     }
     let a = it
         .plain
-        .find::<ConfigMap>(&key("a"))
+        .get_opt::<ConfigMap>(&key("a"))
         .await
         .unwrap()
         .unwrap();
@@ -493,7 +493,7 @@ async fn a_deletion_is_in_doubt_until_it_is_shown_and_only_where_it_matters() {
     assert_eq!(list(&it, "a").await, (0, 0), "and believed");
     let b = it
         .plain
-        .find::<ConfigMap>(&key("b"))
+        .get_opt::<ConfigMap>(&key("b"))
         .await
         .unwrap()
         .unwrap();
@@ -517,7 +517,7 @@ async fn a_deletion_that_finalizers_hold_up_is_shown_by_its_beginning() {
     assert_eq!(it.requests(it.seen("a")).await, (Some("1".to_owned()), 0));
     let going = it
         .plain
-        .find::<ConfigMap>(&key("a"))
+        .get_opt::<ConfigMap>(&key("a"))
         .await
         .unwrap()
         .unwrap();

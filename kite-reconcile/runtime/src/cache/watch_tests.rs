@@ -25,7 +25,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tower::{ServiceExt as _, service_fn};
 
-use super::{CachedCluster, Caches, Feeder, live, watches::Watches};
+use super::{CacheWriter, CachedCluster, Caches, uncached, watches::Watches};
 use crate::{health::Health, kinds::Whole};
 
 /// A kind with a field that not everything fits.
@@ -70,22 +70,25 @@ async fn a_cache_is_passed_by_while_its_watch_fails() {
     let (tried, stop) = (running.tried(), CancellationToken::new());
     tokio::spawn(running.run(Health::default(), stop.clone()));
     tried.await;
-    assert!(caches.is_filled::<Node>(), "listed");
+    assert!(caches.is_synced::<Node>(), "listed");
     is_down.store(true, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert!(caches.is_filled::<Node>(), "a short while is nothing");
+    assert!(caches.is_synced::<Node>(), "a short while is nothing");
     tokio::time::sleep(Duration::from_secs(90)).await;
-    assert!(!caches.is_filled::<Node>());
+    assert!(!caches.is_synced::<Node>());
     let plain = KubeCluster::new(fake.client());
     let reader = CachedCluster::new(plain.clone(), caches.clone());
     let node = serde_json::from_value(json!({"metadata": {"name": "node-1"}})).unwrap();
     plain.create::<Node>(&node).await.unwrap();
     let key = ObjectKey::cluster("node-1");
-    assert!(reader.find::<Node>(&key).await.unwrap().is_some(), "asked");
+    assert!(
+        reader.get_opt::<Node>(&key).await.unwrap().is_some(),
+        "asked"
+    );
     is_down.store(false, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(60)).await;
     let mark = fake.log().mark();
-    assert!(reader.find::<Node>(&key).await.unwrap().is_some());
+    assert!(reader.get_opt::<Node>(&key).await.unwrap().is_some());
     assert!(fake.log().since(&mark).entries.is_empty(), "listed anew");
     stop.cancel();
 }
@@ -123,7 +126,7 @@ async fn one_object_that_cannot_be_read_does_not_hide_the_others() {
     tokio::spawn(running.run(Health::default(), stop.clone()));
     tokio::time::sleep(Duration::from_secs(60)).await;
     let reader = CachedCluster::new(KubeCluster::new(fake.client()), caches.clone());
-    let find = async |name: &str| reader.find::<Claim>(&ObjectKey::cluster(name)).await;
+    let find = async |name: &str| reader.get_opt::<Claim>(&ObjectKey::cluster(name)).await;
 
     let mark = fake.log().mark();
     assert!(find("good").await.unwrap().is_some());
@@ -135,7 +138,7 @@ async fn one_object_that_cannot_be_read_does_not_hide_the_others() {
     let all = ListParams::default();
     let list = || reader.list::<Claim>(None, &all);
     // From the cache as from the API server.
-    for found in [list().await.unwrap(), live(list()).await.unwrap()] {
+    for found in [list().await.unwrap(), uncached(list()).await.unwrap()] {
         assert_eq!(found.items.len(), 2);
         let told = found.complete().unwrap_err().to_string();
         assert!(
@@ -161,15 +164,15 @@ async fn one_object_that_cannot_be_read_does_not_hide_the_others() {
 /// A cache that hears of objects which may not be readable.
 struct Hears {
     caches: Caches,
-    feeder: Feeder<ConfigMap>,
+    writer: CacheWriter<ConfigMap>,
 }
 
 impl Hears {
     fn new() -> Self {
         let mut builder = Caches::builder();
-        let feeder = builder.packed(None, |_| {});
+        let writer = builder.packed(None, |_| {});
         let caches = builder.build();
-        Self { caches, feeder }
+        Self { caches, writer }
     }
 
     /// Who is told of, whether as gone, and whether something was mended.
@@ -179,7 +182,7 @@ impl Hears {
     ) -> (Vec<(String, bool)>, bool) {
         let (mut told, mut is_mended) = (Vec::new(), false);
         for event in events {
-            is_mended |= self.feeder.apply_lenient(event, |map| {
+            is_mended |= self.writer.apply_lenient(event, |map| {
                 let is_gone = map.metadata.deletion_timestamp.is_some();
                 told.push((map.metadata.name.clone().unwrap(), is_gone));
             });

@@ -31,7 +31,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::places::Given;
-use super::{Builder, Caches, Feeder, retry::Retry};
+use super::{Builder, CacheWriter, Caches, retry::Retry};
 use crate::{
     health::Health,
     kinds::{KindOptions, Kinds},
@@ -74,7 +74,7 @@ impl<P: Kinds> Watches<P> {
     /// If `P` has the kind packed.
     #[allow(clippy::expect_used, reason = "said of the kind where it is made")]
     pub fn store<K: Object>(&mut self) -> Store<K> {
-        let store = self.feed::<K>().feeder.store();
+        let store = self.feed::<K>().writer.store();
         store.expect("kinds with a controller are not packed")
     }
 
@@ -117,7 +117,7 @@ impl<P: Kinds> Watches<P> {
             let options = P::options::<K>();
             Box::new(Feed::<K> {
                 client: client.clone(),
-                feeder: caches.fed_as(&options),
+                writer: caches.fed_as(&options),
                 options,
                 is_lenient: false,
                 retry: Retry::default(),
@@ -216,7 +216,7 @@ struct Feed<K: Object> {
     /// Whether each object is read by itself, since one of them cannot be.
     is_lenient: bool,
     retry: Retry,
-    feeder: Feeder<K>,
+    writer: CacheWriter<K>,
     listeners: Vec<Tell<K>>,
     mended: Mended,
     tried: watch::Sender<bool>,
@@ -346,7 +346,7 @@ impl<K: Object> Feed<K> {
                     } else {
                         tracing::warn!(%kind, %error, ?wait, "watch failed, will be tried again");
                         if matches!(error, watcher::Error::InitialListFailed(_)) {
-                            self.feeder.lost();
+                            self.writer.lost();
                         }
                     }
                     self.tried.send_replace(true);
@@ -361,9 +361,9 @@ impl<K: Object> Feed<K> {
                         () = shutdown.cancelled() => {}
                     }
                     let is_blind = failing.again(&error) >= BLIND;
-                    if is_blind && !is_absent && self.feeder.is_believed() {
+                    if is_blind && !is_absent && self.writer.is_believed() {
                         // Only a list tells for certain that all is known again.
-                        self.feeder.lost();
+                        self.writer.lost();
                         return;
                     }
                 }
@@ -384,15 +384,15 @@ impl<K: Object> Feed<K> {
     }
 
     fn take_in(&mut self, event: watcher::Event<Lenient<K>>) {
-        self.change(|feeder, tell| feeder.apply_lenient(event, tell));
+        self.change(|writer, tell| writer.apply_lenient(event, tell));
     }
 
     /// Has the cache changed, and tells whom that concerns. `change` gives whether an object
     /// that could not be read is gone, or can be read now.
-    fn change(&mut self, change: impl FnOnce(&mut Feeder<K>, &dyn Fn(&K)) -> bool) {
+    fn change(&mut self, change: impl FnOnce(&mut CacheWriter<K>, &dyn Fn(&K)) -> bool) {
         let listeners = &self.listeners;
         let tell = |object: &K| listeners.iter().for_each(|tell| tell(object));
-        if change(&mut self.feeder, &tell) {
+        if change(&mut self.writer, &tell) {
             self.mended.tell();
         }
     }

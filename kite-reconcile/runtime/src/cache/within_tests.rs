@@ -162,7 +162,7 @@ impl World {
 
     async fn finds(&self, namespace: &str, name: &str) -> Result<bool, ClusterError> {
         let key = ObjectKey::namespaced(namespace, name);
-        Ok(self.reader.find::<Secret>(&key).await?.is_some())
+        Ok(self.reader.get_opt::<Secret>(&key).await?.is_some())
     }
 
     async fn lists(&self, namespace: Option<&str>) -> Result<usize, ClusterError> {
@@ -202,7 +202,7 @@ async fn namespaces_come_and_go_with_their_bindings() {
     let fake = cluster();
     bind(&fake, "ann", ROLE);
     let it = World::start(fake).await;
-    assert!(it.caches.is_filled::<Secret>());
+    assert!(it.caches.is_synced::<Secret>());
     let mark = it.fake.log().mark();
     assert!(it.finds(ANN, "of-ann").await.unwrap());
     assert!(!it.finds(ANN, "none").await.unwrap());
@@ -321,10 +321,10 @@ async fn a_namespace_is_passed_by_while_its_watch_fails() {
 #[test]
 fn a_list_says_nothing_of_other_places() {
     let mut builder = Caches::builder();
-    let mut feeder = builder.packed::<Secret>(None, |_| {});
+    let mut writer = builder.packed::<Secret>(None, |_| {});
     let caches = builder.build();
-    feeder.confine();
-    feeder.begin();
+    writer.confine();
+    writer.begin();
     let [a, b] = ["a", "b"].map(|name| Place::Namespace(name.to_owned()));
     let one = Place::Object(ObjectKey::namespaced("c", "one"));
     let secrets = |namespace: &str, names: &[&str]| -> Vec<_> {
@@ -346,14 +346,14 @@ fn a_list_says_nothing_of_other_places() {
     };
     let ignore = |_: &Secret| {};
     assert_eq!(known("a", "x"), None);
-    feeder.list_in(&a, secrets("a", &["x", "y"]), true, ignore);
-    feeder.list_in(&b, secrets("b", &["z"]), true, ignore);
-    feeder.list_in(&one, secrets("c", &["one"]), true, ignore);
+    writer.list_in(&a, secrets("a", &["x", "y"]), true, ignore);
+    writer.list_in(&b, secrets("b", &["z"]), true, ignore);
+    writer.list_in(&one, secrets("c", &["one"]), true, ignore);
     assert_eq!(known("c", "one"), Some(true));
     assert_eq!(known("c", "two"), None, "only one is watched there");
 
     let mut told = Vec::new();
-    feeder.list_in(&a, secrets("a", &["x"]), false, |secret| {
+    writer.list_in(&a, secrets("a", &["x"]), false, |secret| {
         let is_gone = secret.metadata.deletion_timestamp.is_some();
         told.push((secret.name_any(), is_gone));
     });
@@ -363,11 +363,11 @@ fn a_list_says_nothing_of_other_places() {
     assert_eq!(known("b", "z"), Some(true));
     assert_eq!(known("c", "one"), Some(true));
 
-    feeder.lost_in(&a);
+    writer.lost_in(&a);
     assert_eq!(known("a", "x"), None);
-    feeder.list_in(&a, secrets("a", &["x"]), false, ignore);
+    writer.list_in(&a, secrets("a", &["x"]), false, ignore);
     assert_eq!(known("a", "x"), Some(true));
-    feeder.leave(&a, ignore);
+    writer.leave(&a, ignore);
     assert_eq!(known("a", "x"), None);
     assert_eq!(known("b", "z"), Some(true));
     assert_eq!(caches.held()[0].objects, 2);

@@ -4,13 +4,13 @@
 use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kite_cluster::{Cluster as _, ClusterError, ClusterExt as _, HeldBack};
+use kite_cluster::{Cluster as _, ClusterError, ClusterExt as _, NotLeader};
 use kube::{api::PropagationPolicy, runtime::watcher::Event};
 
 use super::{
-    live,
     reading::{as_known, final_look, last_look, restless, seeing_off},
     tests::{Fate, Lagging, key, map},
+    uncached,
 };
 
 /// For whose sake things go.
@@ -53,7 +53,7 @@ async fn what_was_answered_to_be_gone_is_not_asked_for_again() {
     let other = Some(Arc::from("uid-of-other"));
     let look = last_look(other, it.seen("a"));
     assert_eq!(it.requests(look).await, (None, 1));
-    assert_eq!(it.requests(live(it.seen("a"))).await, (None, 1));
+    assert_eq!(it.requests(uncached(it.seen("a"))).await, (None, 1));
     let look = last_look(None, it.seen("a"));
     assert_eq!(it.requests(look).await, (None, 1));
 }
@@ -138,7 +138,7 @@ async fn after_a_lost_answer_the_watch_has_to_tell() {
 #[tokio::test(start_paused = true)]
 async fn what_was_not_told_to_go_by_the_leader_is_asked_for() {
     let (mut it, made) = with(&map("a", "1")).await;
-    *it.next.lock() = Fate::HeldBack(HeldBack::NotLeading);
+    *it.next.lock() = Fate::NotLeader(NotLeader::NotLeading);
     sees_off(&it, &made).await.unwrap_err();
     *it.next.lock() = Fate::Answered;
     deleted(&it, &made).await;
@@ -173,7 +173,7 @@ async fn an_end_is_believed_while_the_cache_is_and_not_for_ever() {
     let (mut it, made) = with(&map("a", "1")).await;
     sees_off(&it, &made).await.unwrap();
     it.hears(Event::Delete(made));
-    it.feeder.lost();
+    it.writer.lost();
     assert_eq!(found(&it, "a").await, (None, 1));
     it.lists(Vec::new());
     assert_eq!(found(&it, "a").await, (None, 0));
@@ -184,8 +184,8 @@ async fn an_end_is_believed_while_the_cache_is_and_not_for_ever() {
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_wrong_for_being_old_is_read_as_it_is_known() {
     let (it, _) = with(&map("a", "1")).await;
-    let read = live(as_known(it.seen("a")));
+    let read = uncached(as_known(it.seen("a")));
     assert_eq!(it.requests(read).await, (Some("1".to_owned()), 0));
     let reads = async { (as_known(it.seen("a")).await, it.seen("a").await) };
-    assert_eq!(it.requests(live(reads)).await.1, 1, "the other is");
+    assert_eq!(it.requests(uncached(reads)).await.1, 1, "the other is");
 }

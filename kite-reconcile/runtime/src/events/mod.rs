@@ -30,7 +30,7 @@ const LONGEST_NOTE: usize = 1024;
 
 /// Something worth an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tale {
+pub struct EventRecord {
     /// Whether somebody should look.
     pub severity: Severity,
     /// One word in CamelCase.
@@ -77,27 +77,27 @@ impl Events {
         self.0.is_some()
     }
 
-    /// Tells `tales` of `object` as it was before the status was written that told them.
+    /// Tells `records` of `object` as it was before the status was written that told them.
     pub fn tell<K: Object>(
         &self,
         object: &K,
-        tales: impl IntoIterator<Item = Tale>,
+        records: impl IntoIterator<Item = EventRecord>,
         clock: &Clock,
     ) {
         let Some((sender, reporter)) = &self.0 else {
             return;
         };
-        for tale in tales {
-            let event = event(object, &tale, *reporter, MicroTime(clock()));
+        for record in records {
+            let event = event(object, &record, *reporter, MicroTime(clock()));
             if sender.try_send(event).is_err() {
-                tracing::debug!(reason = tale.reason, "an Event is dropped: too many wait");
+                tracing::debug!(reason = record.reason, "an Event is dropped: too many wait");
             }
         }
     }
 }
 
-/// The Event that tells `tale` of `object`.
-fn event<K: Object>(object: &K, tale: &Tale, by: Reporter, at: MicroTime) -> Event {
+/// The Event that tells `record` of `object`.
+fn event<K: Object>(object: &K, record: &EventRecord, by: Reporter, at: MicroTime) -> Event {
     let namespace = object.namespace();
     let regarding = ObjectReference {
         api_version: Some(K::api_version(&()).into_owned()),
@@ -110,31 +110,31 @@ fn event<K: Object>(object: &K, tale: &Tale, by: Reporter, at: MicroTime) -> Eve
     };
     Event {
         metadata: ObjectMeta {
-            name: Some(name(object, tale)),
+            name: Some(name(object, record)),
             // Where Events of what has no namespace are kept.
             namespace: Some(namespace.unwrap_or_else(|| "default".to_owned())),
             ..ObjectMeta::default()
         },
         action: Some(ACTION.to_owned()),
         event_time: Some(at),
-        note: Some(shortened(&tale.message)),
-        reason: Some(tale.reason.clone()),
+        note: Some(shortened(&record.message)),
+        reason: Some(record.reason.clone()),
         regarding: Some(regarding),
         reporting_controller: Some(by.controller.to_owned()),
         reporting_instance: Some(by.instance.to_owned()),
-        type_: Some(tale.severity.as_str().to_owned()),
+        type_: Some(record.severity.as_str().to_owned()),
         ..Event::default()
     }
 }
 
 /// A name that is the same whoever tells of this change: only one status can be
 /// written over one version of an object.
-fn name<K: Object>(object: &K, tale: &Tale) -> String {
+fn name<K: Object>(object: &K, record: &EventRecord) -> String {
     let (uid, version) = (object.uid(), object.resource_version());
     let parts = [
         uid.as_deref().unwrap_or_default(),
         version.as_deref().unwrap_or_default(),
-        &tale.reason,
+        &record.reason,
     ];
     // FNV-1a: the same in all versions.
     let hash = parts

@@ -7,7 +7,7 @@ use kube::{Api, Client, ResourceExt as _, api::PostParams};
 use tokio::sync::mpsc;
 
 use super::{Events, Reporter};
-use crate::wire::Pace;
+use crate::wire::RateLimiter;
 
 /// Events that may wait to be sent.
 const WAITING: usize = 1024;
@@ -24,8 +24,8 @@ const OBJECTS: usize = 4096;
 pub struct Recorder {
     client: Client,
     told: mpsc::Receiver<Event>,
-    pace: Pace,
-    objects: HashMap<String, Pace>,
+    limiter: RateLimiter,
+    objects: HashMap<String, RateLimiter>,
 }
 
 impl fmt::Debug for Recorder {
@@ -44,7 +44,7 @@ impl Recorder {
         let recorder = Self {
             client,
             told,
-            pace: Pace::per_second(RATE.0, RATE.1),
+            limiter: RateLimiter::per_second(RATE.0, RATE.1),
             objects: HashMap::new(),
         };
         (Events(Some((sender, reporter))), recorder)
@@ -57,7 +57,7 @@ impl Recorder {
                 tracing::debug!(event = %event.name_any(), "an Event is dropped: too many of one object");
                 continue;
             }
-            self.pace.wait().await;
+            self.limiter.wait().await;
             self.send(&event).await;
         }
     }
@@ -72,7 +72,7 @@ impl Recorder {
         let (rate, burst) = RATE_OF_ONE;
         self.objects
             .entry(uid.unwrap_or_default())
-            .or_insert_with(|| Pace::per_second(rate, burst))
+            .or_insert_with(|| RateLimiter::per_second(rate, burst))
             .try_take()
     }
 

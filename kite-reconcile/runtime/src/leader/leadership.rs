@@ -43,7 +43,7 @@ impl Moment {
 
 /// What a process is in an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum LeaderState {
     /// It takes part in none, and works.
     Alone,
     /// It leads.
@@ -102,12 +102,12 @@ impl Leadership {
     }
 
     /// What the process is now.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> LeaderState {
         match &*self.0.state.borrow() {
-            State::Alone => Standing::Alone,
-            State::Held(until, _) if !until.has_passed() => Standing::Leader,
-            State::Held(..) => Standing::Candidate(None),
-            State::Waiting(leader) => Standing::Candidate(leader.clone()),
+            State::Alone => LeaderState::Alone,
+            State::Held(until, _) if !until.has_passed() => LeaderState::Leader,
+            State::Held(..) => LeaderState::Candidate(None),
+            State::Waiting(leader) => LeaderState::Candidate(leader.clone()),
         }
     }
 

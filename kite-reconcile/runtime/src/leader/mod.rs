@@ -17,7 +17,7 @@
 //! - **The leader stops first.** It counts from *before* it sent its last
 //!   renewal that was answered, and only up to
 //!   [`Election::renew_deadline`], which is shorter than what the others wait for.
-//!   [`Leadership`] says so to every write (`Outbound`),
+//!   [`Leadership`] says so to every write (`ClientLayer`),
 //!   whether or not the process was awake to notice. It asks the monotonic clock
 //!   and the system's, and the less favourable counts: the first stands still
 //!   while a machine is suspended.
@@ -37,7 +37,7 @@ use rand::RngExt as _;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-pub use self::leadership::{Leadership, Standing};
+pub use self::leadership::{LeaderState, Leadership};
 use self::record::Record;
 use crate::Clock;
 
@@ -176,7 +176,7 @@ pub enum ElectionError {
 /// ends by itself ends the election.
 ///
 /// `cluster` must be able to write whether or not this process leads: do not give
-/// one behind `Outbound`'s fence.
+/// one behind `ClientLayer`'s fence.
 pub async fn lead<C, F, Fut>(
     cluster: Arc<C>,
     election: Election,

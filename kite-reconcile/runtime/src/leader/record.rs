@@ -43,7 +43,7 @@ impl<C: Cluster> Record<C> {
     }
 
     pub(super) async fn read(&self) -> Result<Option<Lease>, ClusterError> {
-        self.cluster.find::<Lease>(&self.key()).await
+        self.cluster.get_opt::<Lease>(&self.key()).await
     }
 
     /// Whether nobody holds `found`, which was last seen to change this long ago.
@@ -146,7 +146,7 @@ impl<C: Cluster> Record<C> {
             "spec": spec,
         });
         self.cluster
-            .edit(self.election.manager, &self.key(), &patch)
+            .merge_patch(self.election.manager, &self.key(), &patch)
             .await
     }
 

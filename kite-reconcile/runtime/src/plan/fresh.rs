@@ -5,7 +5,7 @@ use kube::ResourceExt as _;
 
 use crate::{
     Shared,
-    cache::{self, Newest, live},
+    cache::{self, Newest, uncached},
 };
 
 /// The newest that is known of the object that a controller was handed: another
@@ -21,7 +21,7 @@ pub(super) async fn newest<K: Object, C: Cluster>(
         Newest::Given => object.clone(),
         Newest::Newer(newer) => *newer,
         Newest::Ask => {
-            let known = shared.cluster.find::<K>(&ObjectKey::of(object)).await?;
+            let known = shared.cluster.get_opt::<K>(&ObjectKey::of(object)).await?;
             known
                 .filter(|known| known.uid() == object.uid())
                 .unwrap_or_else(|| object.clone())
@@ -45,7 +45,7 @@ pub(super) async fn look_again<K: Object, C: Cluster>(
     cluster: &C,
 ) -> Result<Liveness<K>, ClusterError> {
     let key = ObjectKey::of(object);
-    Ok(match live(cluster.find::<K>(&key)).await? {
+    Ok(match uncached(cluster.get_opt::<K>(&key)).await? {
         Some(live) if live.uid() != object.uid() => Liveness::Gone,
         Some(live) if live.resource_version() != object.resource_version() => {
             Liveness::Changed(Box::new(live))

@@ -51,7 +51,7 @@ pub struct Plan<S, C> {
     pub conditions: Vec<NewCondition>,
     /// When to look again though nothing changes. Until then a plan made from the
     /// same observations is the same.
-    pub again: Duration,
+    pub requeue_after: Duration,
 }
 
 /// One step of a plan.
@@ -66,7 +66,7 @@ pub enum Step<C> {
     /// since it was read, and look at everything anew as it was after that: what is
     /// planned then was told before to all who have to know. The only step of its
     /// plan.
-    Tell,
+    WriteStatus,
     /// Delete the reconciled object itself, on the condition that it is
     /// unchanged since it was read: its time is over, and whoever gives it more
     /// time at the last moment wins. The only step of its plan.
@@ -87,7 +87,7 @@ impl<C: Change> Step<C> {
     pub fn is_destructive(&self) -> bool {
         match self {
             Self::RemoveFinalizer(_) | Self::DeleteSelf => true,
-            Self::AddFinalizer(_) | Self::Tell => false,
+            Self::AddFinalizer(_) | Self::WriteStatus => false,
             Self::Change(change) => change.is_destructive(),
         }
     }
@@ -97,7 +97,7 @@ impl<C: Change> Step<C> {
         match self {
             Self::AddFinalizer(name) => format!("add finalizer {name}"),
             Self::RemoveFinalizer(name) => format!("remove finalizer {name}"),
-            Self::Tell => "tell what is asked for".to_owned(),
+            Self::WriteStatus => "write the status".to_owned(),
             Self::DeleteSelf => "delete the object itself".to_owned(),
             Self::Change(change) => change.describe(),
         }

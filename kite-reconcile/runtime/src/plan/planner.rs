@@ -9,7 +9,7 @@ use kite_cluster::{Cluster, ClusterError, FieldManager, Object, conditions::Repo
 use kube::core::object::HasStatus;
 
 use super::{Change, Done, Plan, Refusal, Step, Urgency};
-use crate::{Error, Failure, Listener, events::Tale, queue::Stage};
+use crate::{Error, Failure, Listener, events::EventRecord, queue::Stage};
 
 /// How an operator's changes are carried out and told of, whatever kind they are made for.
 #[async_trait]
@@ -34,7 +34,7 @@ pub trait Executor: Send + Sync {
 
     /// What there is to tell by Events of a status whose conditions were `old` and are
     /// `new`; nothing by default.
-    fn story(&self, old: &[Condition], new: &[Condition]) -> Vec<Tale> {
+    fn story(&self, old: &[Condition], new: &[Condition]) -> Vec<EventRecord> {
         let _ = (old, new);
         Vec::new()
     }
@@ -119,7 +119,7 @@ pub trait Planner: Send + Sync {
     }
 
     /// Whether what is told in the object's status, as it was seen, was told before
-    /// the others were seen that it is told to; see [`Step::Tell`].
+    /// the others were seen that it is told to; see [`Step::WriteStatus`].
     fn is_current(&self, _observed: &Self::Observed) -> bool {
         true
     }
@@ -213,7 +213,7 @@ pub fn reason_of(error: Option<&ClusterError>, is_persistent: bool) -> Option<&'
         // The kind, or the namespace.
         Some(ClusterError::NotFound { .. }) if is_persistent => Some("Missing"),
         // Somebody was faster, and is again; it is the next leader's turn.
-        Some(ClusterError::Conflict { .. } | ClusterError::HeldBack { .. }) => None,
+        Some(ClusterError::Conflict { .. } | ClusterError::NotLeader { .. }) => None,
         _ => is_persistent.then_some("Failing"),
     }
 }

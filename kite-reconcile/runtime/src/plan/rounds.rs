@@ -17,9 +17,10 @@ use super::{
 use crate::{
     Failure, Listener, Reconciler, Shared,
     cache::{
-        self, PATIENCE, live,
+        self, PATIENCE,
         memo::Holds,
         reading::{Account, going, last_look, noted},
+        uncached,
     },
     context::kind_of,
     queue::Stage,
@@ -132,10 +133,10 @@ async fn rounds<R: Planner, C: Cluster>(
                 Err(error) if !is_live && is_conflict(&error) => (Some(error), false),
                 rested => return rested,
             },
-            Some(Step::Tell) => match tell(planner, object, &plan, shared).await {
+            Some(Step::WriteStatus) => match tell(planner, object, &plan, shared).await {
                 Ok(Some(told)) => {
                     account = account.map(Account::outdated);
-                    wanted = Step::<ChangeOf<R>>::Tell.describe();
+                    wanted = Step::<ChangeOf<R>>::WriteStatus.describe();
                     *object = told;
                     (observed, is_live) = echoed(planner, object, shared).await?;
                     has_waited = true;
@@ -197,7 +198,7 @@ async fn rounds<R: Planner, C: Cluster>(
                 Err(error) if is_conflict(&error) && may_be_contested(step) && !is_contested => {
                     tracing::debug!(step = step.describe(), %error, "looks again");
                     (is_contested, is_observed_live) = (true, true);
-                    observed = live(observe(planner, object, shared)).await?;
+                    observed = uncached(observe(planner, object, shared)).await?;
                     continue 'rounds;
                 }
                 Err(error) => {
@@ -269,7 +270,7 @@ fn stands_by_itself<K: Object, C: Change>(object: &K, step: &Step<C>) -> bool {
             // Nothing that is written after the deletionTimestamp makes it needed again:
             // where another version is there by now, it is taken off that one.
             Step::RemoveFinalizer(_) => true,
-            Step::AddFinalizer(_) | Step::Tell | Step::DeleteSelf => false,
+            Step::AddFinalizer(_) | Step::WriteStatus | Step::DeleteSelf => false,
         }
 }
 
@@ -344,7 +345,7 @@ async fn rest<R: Planner, C: Cluster>(
     let key = ObjectKey::of(object);
     let now = (shared.clock)();
     let status = completed_status::<R, C>(object, plan, shared);
-    let mut again = plan.again;
+    let mut again = plan.requeue_after;
     let reads = match account {
         Some(account) => {
             if account.is_ahead {

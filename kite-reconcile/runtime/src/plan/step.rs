@@ -4,7 +4,7 @@ use kite_cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey};
 use kube::{ResourceExt as _, api::PropagationPolicy};
 
 use super::{ChangeOf, ErrorOf, Executor as _, OutcomeOf, Planner, Refusal, Step};
-use crate::{Shared, cache::live, context::kind_of};
+use crate::{Shared, cache::uncached, context::kind_of};
 
 /// What came of a step.
 pub(super) enum Ended<K, O> {
@@ -42,7 +42,7 @@ pub(super) async fn execute<R: Planner, C: Cluster>(
             Ended::Finished
         }
         // Not without its plan.
-        Step::Tell => Ended::Finished,
+        Step::WriteStatus => Ended::Finished,
         Step::DeleteSelf => {
             let propagation = PropagationPolicy::Background;
             match cluster.delete_unchanged(object, propagation).await {
@@ -101,7 +101,7 @@ async fn take_off<K: Object, C: Cluster>(
         Err(conflict @ ClusterError::Conflict { .. }) => conflict,
         done => return done,
     };
-    let now = live(cluster.find::<K>(&ObjectKey::of(object))).await?;
+    let now = uncached(cluster.get_opt::<K>(&ObjectKey::of(object))).await?;
     match now.filter(|now| now.uid() == object.uid()) {
         None => Ok(()),
         Some(now)

@@ -64,7 +64,7 @@ impl RequestMetrics {
         );
         registry.register(
             "apiserver_request_duration_seconds",
-            "Time until the API server answered, waiting for the pace of writes included",
+            "Time until the API server answered, waiting for the rate limit of writes included",
             self.duration.clone(),
         );
     }

@@ -1,18 +1,18 @@
 //! What stands between a process and the API server: every request of a client
-//! is counted, and writes are fenced and paced.
+//! is counted, and writes are fenced and rate-limited.
 //!
 //! This is done at the client rather than at [`Cluster`](kite_cluster::Cluster)
 //! so that nothing gets around it: statuses, Events and subresources are writes
 //! like all others, and the lists and watches of controllers are counted too.
 //!
 //! ```no_run
-//! use kite_runtime::{leader::Leadership, wire::{Outbound, Pace}};
+//! use kite_runtime::{leader::Leadership, wire::{ClientLayer, RateLimiter}};
 //!
 //! # async fn example() -> Result<(), kube::Error> {
 //! let leadership = Leadership::contended();
-//! let client = Outbound::default()
+//! let client = ClientLayer::default()
 //!     .fenced_by(leadership.clone())
-//!     .paced(Pace::per_second(200.0, 400))
+//!     .rate_limited(RateLimiter::per_second(200.0, 400))
 //!     .wrap(kube::Client::try_default().await?);
 //! # Ok(())
 //! # }
@@ -20,19 +20,19 @@
 
 mod call;
 mod metrics;
-mod pace;
+mod rate_limiter;
 
 use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode, header::RETRY_AFTER};
-use kite_cluster::HeldBack;
+use kite_cluster::NotLeader;
 use kube::{Client, client::Body};
 use tower::{BoxError, service_fn};
 
 pub use self::{
     call::{Call, Verb},
     metrics::RequestMetrics,
-    pace::Pace,
+    rate_limiter::RateLimiter,
 };
 use crate::leader::Leadership;
 
@@ -46,15 +46,15 @@ const LONGEST_HOLD: Duration = Duration::from_secs(60);
 
 /// What is done with every request of a client.
 #[derive(Clone, Debug, Default)]
-pub struct Outbound {
+pub struct ClientLayer {
     leadership: Option<Leadership>,
-    pace: Option<Pace>,
+    limiter: Option<RateLimiter>,
     metrics: Option<RequestMetrics>,
 }
 
-impl Outbound {
+impl ClientLayer {
     /// Lets writes through only while this process leads: others fail with
-    /// [`HeldBack`] before they are sent, and what is under way when leadership
+    /// [`NotLeader`] before they are sent, and what is under way when leadership
     /// ends is broken off.
     #[must_use]
     pub fn fenced_by(mut self, leadership: Leadership) -> Self {
@@ -62,10 +62,10 @@ impl Outbound {
         self
     }
 
-    /// Sends writes no faster than `pace`.
+    /// Sends writes no faster than `limiter`.
     #[must_use]
-    pub fn paced(mut self, pace: Pace) -> Self {
-        self.pace = Some(pace);
+    pub fn rate_limited(mut self, limiter: RateLimiter) -> Self {
+        self.limiter = Some(limiter);
         self
     }
 
@@ -82,9 +82,9 @@ impl Outbound {
         let namespace = client.default_namespace().to_owned();
         let valid_until = *client.valid_until();
         let service = service_fn(move |request: Request<Body>| {
-            let outbound = self.clone();
+            let layer = self.clone();
             let client = client.clone();
-            async move { outbound.pass(client, request).await }
+            async move { layer.pass(client, request).await }
         });
         Client::new(service, namespace).with_valid_until(valid_until)
     }
@@ -119,7 +119,7 @@ impl Outbound {
         tokio::pin!(lost);
         tokio::select! {
             biased;
-            () = &mut lost => return Err(HeldBack::NotLeading.into()),
+            () = &mut lost => return Err(NotLeader::NotLeading.into()),
             () = self.wait() => {}
         }
         // Asked again right before the request is sent: a wait may be long, and
@@ -136,24 +136,24 @@ impl Outbound {
         };
         match answer {
             Some(answer) => self.listen(answer),
-            None if sent => Err(HeldBack::LeadershipLost.into()),
-            None => Err(HeldBack::NotLeading.into()),
+            None if sent => Err(NotLeader::LeadershipLost.into()),
+            None => Err(NotLeader::NotLeading.into()),
         }
     }
 
     async fn wait(&self) {
-        if let Some(pace) = &self.pace {
-            pace.wait().await;
+        if let Some(limiter) = &self.limiter {
+            limiter.wait().await;
         }
     }
 
     /// Slows down when the API server asks for it.
     fn listen(&self, answer: Result<Response<Body>, BoxError>) -> Result<Response<Body>, BoxError> {
-        if let (Some(pace), Ok(answer)) = (&self.pace, &answer)
+        if let (Some(limiter), Ok(answer)) = (&self.limiter, &answer)
             && let Some(wait) = asked_to_wait(answer)
         {
             tracing::debug!(?wait, "the API server asks for a pause");
-            pace.hold(wait.min(LONGEST_HOLD));
+            limiter.hold(wait.min(LONGEST_HOLD));
         }
         answer
     }
@@ -161,7 +161,7 @@ impl Outbound {
 
 async fn hand_on(client: Client, request: Request<Body>) -> Result<Response<Body>, BoxError> {
     let Ok(answer) = tokio::time::timeout(SILENCE, client.send(request)).await else {
-        return Err(Silent.into());
+        return Err(Timeout.into());
     };
     // The outer client finds kube's error in the box and gives it back as it was.
     answer.map_err(BoxError::from)
@@ -171,7 +171,7 @@ async fn hand_on(client: Client, request: Request<Body>) -> Result<Response<Body
 /// gone. What came of the request is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the API server has not answered for {} seconds", SILENCE.as_secs())]
-pub struct Silent;
+pub struct Timeout;
 
 /// How long an overloaded API server asks its clients to wait.
 fn asked_to_wait(answer: &Response<Body>) -> Option<Duration> {
@@ -201,7 +201,7 @@ mod tests {
         let silent = service_fn(|_: Request<Body>| {
             std::future::pending::<Result<Response<Body>, BoxError>>()
         });
-        let client = Outbound::default().wrap(Client::new(silent, "default"));
+        let client = ClientLayer::default().wrap(Client::new(silent, "default"));
         let cluster = KubeCluster::new(client);
         let begun = Instant::now();
         let error = cluster

@@ -25,7 +25,7 @@ async fn put_back<K: CustomResourceExt>(cluster: &KubeCluster) {
         ObjectKey::cluster(K::crd_name()),
         FieldManager::new("earlier"),
     );
-    let edit = cluster.edit::<CustomResourceDefinition>(earlier, &key, &patch);
+    let edit = cluster.merge_patch::<CustomResourceDefinition>(earlier, &key, &patch);
     edit.await.unwrap();
 }
 

@@ -213,9 +213,9 @@ const CONTROLLER: [Alert; 11] = [
         severity: Severity::Warning,
         minutes: 15,
         expr: concat!(
-            r#"sum by (kind) (rate(kite_reconcile_errors_total{category!~"conflict|held_back"}[15m]))"#,
+            r#"sum by (kind) (rate(kite_reconcile_errors_total{category!~"conflict|not_leader"}[15m]))"#,
             " > 0.25 * sum by (kind) (rate(kite_reconciles_total[15m]))",
-            r#" and sum by (kind) (rate(kite_reconcile_errors_total{category!~"conflict|held_back"}[15m])) > 0.05"#,
+            r#" and sum by (kind) (rate(kite_reconcile_errors_total{category!~"conflict|not_leader"}[15m])) > 0.05"#,
         ),
         summary: "More than a quarter of the reconciles of {{ $labels.kind }} fail",
         description: "{{ $value | humanize }} a second. The objects' conditions say why.",

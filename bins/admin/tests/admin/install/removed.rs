@@ -60,7 +60,7 @@ async fn with_vm(world: &World) -> KubeCluster {
     let namespace = names::user_namespace("ann");
     until("ann has a namespace", async || {
         let key = ObjectKey::cluster(namespace.clone());
-        cluster.find::<Namespace>(&key).await.unwrap().is_some()
+        cluster.get_opt::<Namespace>(&key).await.unwrap().is_some()
     })
     .await;
     let vm = json!({"metadata": {"name": "web", "namespace": namespace}, "spec": {
@@ -118,7 +118,7 @@ async fn without_kite_vms_and_their_disks_stay() {
     let key = ObjectKey::namespaced(names::user_namespace("ann"), "web");
     assert!(
         cluster
-            .find::<KiteVirtualMachine>(&key)
+            .get_opt::<KiteVirtualMachine>(&key)
             .await
             .unwrap()
             .is_some()
@@ -151,7 +151,7 @@ async fn asked_for_by_name_everything_goes() {
     for name in ["kite", "kite-images"] {
         let key = ObjectKey::cluster(name);
         assert!(
-            cluster.find::<Namespace>(&key).await.unwrap().is_none(),
+            cluster.get_opt::<Namespace>(&key).await.unwrap().is_none(),
             "{name}"
         );
     }

@@ -6,10 +6,10 @@ use std::collections::HashSet;
 use kite_cluster::{Lenient, Object, ObjectKey};
 use kube::runtime::watcher::Event;
 
-use super::{Feeder, gone};
+use super::{CacheWriter, gone};
 use crate::cache::reach::{Place, Reach};
 
-impl<K: Object> Feeder<K> {
+impl<K: Object> CacheWriter<K> {
     /// Nothing is known but of the places that are listed from now on.
     pub(in crate::cache) fn confine(&self) {
         *self.table.reach.write() = Reach::nowhere();

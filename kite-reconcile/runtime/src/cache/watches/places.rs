@@ -90,7 +90,7 @@ impl<P: crate::kinds::Kinds> super::Watches<P> {
             }
         });
         let feed = self.feed::<K>();
-        feed.feeder.confine();
+        feed.writer.confine();
         feed.given = Some(given);
     }
 }
@@ -205,8 +205,8 @@ impl<K: Object> Feed<K> {
 
     /// The first lists are complete, or failed: reads are answered from them.
     fn begin(&self, watched: &HashMap<Place, Watched<K>>, health: &Health) {
-        self.feeder.begin();
-        if self.feeder.knows_any_namespace() || !watched.keys().any(is_namespace) {
+        self.writer.begin();
+        if self.writer.knows_any_namespace() || !watched.keys().any(is_namespace) {
             health.watching::<K>();
         }
         self.tried.send_replace(true);
@@ -221,7 +221,7 @@ impl<K: Object> Feed<K> {
         watched: &mut HashMap<Place, Watched<K>>,
         told: &mut AllTold<K>,
     ) {
-        self.feeder.want(wanted.len());
+        self.writer.want(wanted.len());
         let left: Vec<_> = watched
             .keys()
             .filter(|place| !wanted.contains(*place))
@@ -231,7 +231,7 @@ impl<K: Object> Feed<K> {
             if let Some(watched) = watched.remove(&place) {
                 watched.stop.cancel();
             }
-            self.change(|feeder, tell| feeder.leave(&place, tell));
+            self.change(|writer, tell| writer.leave(&place, tell));
             tracing::debug!(kind = %K::kind(&()), ?place, "not watched any more");
         }
         for place in wanted {
@@ -283,7 +283,7 @@ impl<K: Object> Feed<K> {
                 let listed = std::mem::take(&mut watched.coming);
                 let is_first = !std::mem::replace(&mut watched.is_listed, true);
                 watched.refused = None;
-                self.change(|feeder, tell| feeder.list_in(place, listed, is_first, tell));
+                self.change(|writer, tell| writer.list_in(place, listed, is_first, tell));
                 if is_namespace(place) {
                     health.watching::<K>();
                 }
@@ -303,9 +303,9 @@ impl<K: Object> Feed<K> {
         health: &Health,
     ) {
         let kind = K::kind(&());
-        let was_known = self.feeder.knows(place);
+        let was_known = self.writer.knows(place);
         if is_lost {
-            self.feeder.lost_in(place);
+            self.writer.lost_in(place);
         }
         if is_forbidden(error) && !was_known && watched.is_refusal_to_tell() {
             tracing::warn!(
@@ -320,7 +320,7 @@ impl<K: Object> Feed<K> {
         } else {
             tracing::warn!(%kind, ?place, %error, "watch failed, will be tried again");
         }
-        if !is_namespace(place) || self.feeder.knows_any_namespace() {
+        if !is_namespace(place) || self.writer.knows_any_namespace() {
             return;
         }
         if is_forbidden(error) {

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 /// A token bucket (in the form of GCRA): so many at once, and so many a second
 /// in the long run. Clones share the bucket. Its clock is tokio's.
 #[derive(Clone, Debug)]
-pub struct Pace(Arc<Bucket>);
+pub struct RateLimiter(Arc<Bucket>);
 
 #[derive(Debug)]
 struct Bucket {
@@ -22,7 +22,7 @@ struct Bucket {
     full_at: Mutex<Instant>,
 }
 
-impl Pace {
+impl RateLimiter {
     /// `rate` a second, and `burst` at once. Rates below one in an hour are
     /// taken for one in an hour; a burst is at least one.
     pub fn per_second(rate: f64, burst: u32) -> Self {
@@ -90,10 +90,10 @@ impl Pace {
 mod tests {
     use super::*;
 
-    async fn time_of(pace: &Pace, count: u32) -> Duration {
+    async fn time_of(limiter: &RateLimiter, count: u32) -> Duration {
         let since = Instant::now();
         for _ in 0..count {
-            pace.wait().await;
+            limiter.wait().await;
         }
         since.elapsed()
     }
@@ -105,22 +105,22 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_burst_is_served_at_once_and_the_rest_at_the_rate() {
-        let pace = Pace::per_second(10.0, 5);
-        assert_about(time_of(&pace, 5).await, 0.0);
-        assert_about(time_of(&pace, 20).await, 2.0);
+        let limiter = RateLimiter::per_second(10.0, 5);
+        assert_about(time_of(&limiter, 5).await, 0.0);
+        assert_about(time_of(&limiter, 20).await, 2.0);
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert_about(time_of(&pace, 5).await, 0.0);
-        assert!(!pace.try_take(), "no more than the burst is saved up");
+        assert_about(time_of(&limiter, 5).await, 0.0);
+        assert!(!limiter.try_take(), "no more than the burst is saved up");
         tokio::time::sleep(Duration::from_millis(110)).await;
-        assert!(pace.try_take());
+        assert!(limiter.try_take());
     }
 
     #[tokio::test(start_paused = true)]
     async fn during_a_pause_nobody_is_served() {
-        let pace = Pace::per_second(10.0, 5);
-        pace.hold(Duration::from_secs(7));
-        assert!(!pace.try_take());
-        assert_about(time_of(&pace, 1).await, 7.0);
-        assert_about(time_of(&pace, 10).await, 1.0);
+        let limiter = RateLimiter::per_second(10.0, 5);
+        limiter.hold(Duration::from_secs(7));
+        assert!(!limiter.try_take());
+        assert_about(time_of(&limiter, 1).await, 7.0);
+        assert_about(time_of(&limiter, 10).await, 1.0);
     }
 }
