@@ -327,7 +327,7 @@ impl ApiState {
 }
 
 /// Waits until the copies were filled once. `false` if the state is dropped before.
-async fn is_filled(inner: &Weak<Inner>) -> bool {
+async fn is_synced(inner: &Weak<Inner>) -> bool {
     loop {
         let Some(inner) = inner.upgrade() else {
             return false;
@@ -344,14 +344,14 @@ async fn once_filled<F: Future<Output = ()>>(
     inner: Weak<Inner>,
     task: impl FnOnce(Weak<Inner>) -> F,
 ) {
-    if is_filled(&inner).await {
+    if is_synced(&inner).await {
         task(inner).await;
     }
 }
 
 /// Notes the first sync, then sweeps sessions until the state is dropped.
 async fn background(inner: Weak<Inner>) {
-    if !is_filled(&inner).await {
+    if !is_synced(&inner).await {
         return;
     }
     if let Some(inner) = inner.upgrade() {

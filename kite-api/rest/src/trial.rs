@@ -71,7 +71,7 @@ pub async fn judge_new<B: Input, K: Object>(store: &Store, form: &mut Form, mode
             let Some(candidate) = candidate::<B, K>(form, model) else {
                 return;
             };
-            let answer = store.cluster().try_create(&candidate).await;
+            let answer = store.cluster().dry_run_create(&candidate).await;
             if !note::<K>(form, answer) {
                 return;
             }
@@ -90,7 +90,9 @@ pub async fn judge_edit<B: Input, K: Object>(store: &Store, form: &mut Form, obj
             }
             let patch = json!({ "metadata": { "uid": object.uid() }, "spec": spec });
             let key = ObjectKey::of(object);
-            let answer = store.cluster().try_edit(store.manager(), &key, &patch);
+            let answer = store
+                .cluster()
+                .dry_run_merge_patch(store.manager(), &key, &patch);
             if !note::<K>(form, answer.await) {
                 return;
             }

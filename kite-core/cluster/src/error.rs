@@ -60,8 +60,8 @@ pub enum ClusterError {
         /// How long the API server asks to wait.
         retry_after: Option<Duration>,
     },
-    /// This process held the request back: it did not take effect, or the answer
-    /// is no longer this process's business.
+    /// This process is not the leader. The request was not sent, or was given up while it
+    /// was under way.
     #[error("{operation}: {reason}")]
     NotLeader {
         /// What was being done.
@@ -89,13 +89,13 @@ pub enum ClusterError {
     },
 }
 
-/// Why a process holds its own requests back. A layer around a `kube::Client`
-/// fails with this.
+/// What became of a write of a process that is not the leader. A layer around a
+/// `kube::Client` fails with this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotLeader {
     /// It was not sent, since this process does not lead.
     #[error("not sent: this process does not lead (any more), the leader will see to it")]
-    NotLeading,
+    NotSent,
     /// It was under way when this process ceased to lead; whether it took effect
     /// is not known.
     #[error("broken off: this process ceased to lead, the leader will see to it")]
@@ -117,10 +117,7 @@ impl ClusterError {
             kube::Error::Api(status) => Self::from_status(operation, status),
             kube::Error::Service(error) if error.is::<NotLeader>() => Self::NotLeader {
                 operation,
-                reason: error
-                    .downcast_ref()
-                    .copied()
-                    .unwrap_or(NotLeader::NotLeading),
+                reason: error.downcast_ref().copied().unwrap_or(NotLeader::NotSent),
             },
             error @ (kube::Error::HyperError(_)
             | kube::Error::Service(_)

@@ -44,19 +44,19 @@ impl KubeCluster {
 
     /// Asks what would come of [`Cluster::create`] for `object`: the API server
     /// judges it, and stores nothing (`dryRun`).
-    pub async fn try_create<K: Object>(&self, object: &K) -> Result<K, ClusterError> {
-        self.post("try to create", object, true).await
+    pub async fn dry_run_create<K: Object>(&self, object: &K) -> Result<K, ClusterError> {
+        self.post("dry-run create", object, true).await
     }
 
     /// Asks what would come of [`Cluster::merge_patch`] with `patch`: the API server judges
     /// it, and stores nothing (`dryRun`).
-    pub async fn try_edit<K: Object>(
+    pub async fn dry_run_merge_patch<K: Object>(
         &self,
         manager: FieldManager,
         key: &ObjectKey,
         patch: &serde_json::Value,
     ) -> Result<K, ClusterError> {
-        self.merge("try to edit", manager, key, patch, true).await
+        self.merge("dry-run patch", manager, key, patch, true).await
     }
 
     async fn post<K: Object>(
@@ -195,7 +195,7 @@ impl Cluster for KubeCluster {
         key: &ObjectKey,
         patch: &serde_json::Value,
     ) -> Result<K, ClusterError> {
-        self.merge("edit", manager, key, patch, false).await
+        self.merge("patch", manager, key, patch, false).await
     }
 
     async fn apply_status<K: Object>(
@@ -222,7 +222,7 @@ impl Cluster for KubeCluster {
         };
         let request =
             at::<K>(key).patch_subresource("status", &key.name, &params, &Patch::Merge(patch));
-        self.send::<K, _>("edit status of", key, request).await
+        self.send::<K, _>("patch status of", key, request).await
     }
 
     async fn delete<K: Object>(

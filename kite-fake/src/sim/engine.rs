@@ -35,7 +35,7 @@ pub(super) struct Limits {
     /// After so long without any change, timers are idle repetition.
     pub(super) calm: Duration,
     /// Longest time until it is settled.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     /// Most steps until it is settled.
     pub(super) steps: u64,
 }
@@ -383,8 +383,8 @@ impl Engine {
             }
             // Time that the scenario asked for ends by itself.
             let is_bounded = matches!(until, Until::Time(_));
-            if !is_bounded && begun.elapsed() > self.limits.patience {
-                let after = format!("after {:?} of simulated time", self.limits.patience);
+            if !is_bounded && begun.elapsed() > self.limits.timeout {
+                let after = format!("after {:?} of simulated time", self.limits.timeout);
                 return Err(self.restless(&after));
             }
             if self.let_late_events_through().await {

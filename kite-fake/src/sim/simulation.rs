@@ -83,7 +83,7 @@ pub struct Builder {
     spared: Vec<String>,
     history: Arc<Vec<History>>,
     limits: Limits,
-    is_quiet: bool,
+    forbids_noop_writes: bool,
     is_uncounted: bool,
     is_one_process: bool,
 }
@@ -234,7 +234,7 @@ impl Builder {
     /// If not set, writes without an effect are fine.
     #[must_use]
     pub fn forbid_noop_writes(mut self) -> Self {
-        self.is_quiet = true;
+        self.forbids_noop_writes = true;
         self
     }
 
@@ -267,8 +267,8 @@ impl Builder {
     /// How long the world may take to settle, in simulated time; two hours if
     /// not set.
     #[must_use]
-    pub fn timeout(mut self, patience: Duration) -> Self {
-        self.limits.patience = patience;
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.limits.timeout = timeout;
         self
     }
 
@@ -306,10 +306,10 @@ impl Simulation {
             limits: Limits {
                 horizon: Duration::from_secs(60),
                 calm: Duration::from_secs(120),
-                patience: Duration::from_secs(2 * 3600),
+                timeout: Duration::from_secs(2 * 3600),
                 steps: 20_000,
             },
-            is_quiet: false,
+            forbids_noop_writes: false,
             is_uncounted: false,
             is_one_process: false,
         }
@@ -452,7 +452,9 @@ impl Simulation {
         match ended {
             Ok(Ok(())) => self.finish(&mut engine).await,
             Ok(Err(ScenarioError::Unsettled(why))) => engine.violate(Rule::Settles, why),
-            Ok(Err(stop)) => engine.violate(Rule::Scenario, format!("the scenario stops: {stop}")),
+            Ok(Err(error)) => {
+                engine.violate(Rule::Scenario, format!("the scenario stops: {error}"))
+            }
             Err(panic) => {
                 let text = super::panic_message(&*panic);
                 engine.violate(Rule::Scenario, format!("the scenario panics: {text}"));
@@ -521,7 +523,7 @@ impl Simulation {
             engine.violate(Rule::SecondPass, text);
         }
         let again = engine.requests.split_off(sent);
-        if self.parts.is_quiet {
+        if self.parts.forbids_noop_writes {
             for call in again.iter().filter(|call| call.is_write()) {
                 let who = &call.participant;
                 let text = format!("{who} writes to a settled world, by {by}: {call}");

@@ -202,7 +202,7 @@ async fn fill<K: Object>(
     builder: &mut cache::Builder,
     cluster: &KubeCluster,
 ) -> Box<dyn std::any::Any> {
-    let mut writer: CacheWriter<K> = builder.fed_as(&KiteKinds::options::<K>());
+    let mut writer: CacheWriter<K> = builder.writer_for(&KiteKinds::options::<K>());
     writer.apply(Event::Init, |_| {});
     for object in all::<K>(cluster).await {
         writer.apply(Event::InitApply(object), |_| {});

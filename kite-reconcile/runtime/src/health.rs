@@ -147,7 +147,7 @@ impl Health {
     /// way. Who stands by is ready: nothing else is asked of it, and a rollout
     /// that waited for it would wait for the leader to go first.
     pub fn check(&self, leadership: &Leadership) -> Result<String, String> {
-        if let LeaderState::Candidate(leader) = leadership.standing() {
+        if let LeaderState::Candidate(leader) = leadership.state() {
             return Ok(match leader {
                 Some(leader) => format!("ok: stands by, {leader} leads"),
                 None => "ok: stands by".to_owned(),

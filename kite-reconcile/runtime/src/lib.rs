@@ -3,7 +3,7 @@
 //! ```text
 //!              one watch for each kind
 //! API server ──────────────────────────► caches, triggers ──► queue ──► reconcile
-//!      ▲  writes, fenced and paced                                          │
+//!      ▲  writes, fenced, rate-limited                                      │
 //!      └────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
@@ -64,7 +64,7 @@
 //! |---|---|
 //! | [`operator`] | all of an operator, from the kinds that it reconciles |
 //! | [`plan`] | reconciles by plans: observe, decide without doing, carry out, tell |
-//! | [`process`] | what a process needs around its work: elected, fenced, paced, counted |
+//! | [`process`] | what a process needs around its work: elected, fenced, rate-limited, counted |
 //! | [`controller`] | queues, and the controllers that work on them |
 //! | [`cache`] | reads without requests, which see what was written; the watches behind them |
 //! | [`kinds`] | how kinds are watched and kept |
@@ -74,7 +74,7 @@
 //! | [`failure`] | why they do not come to their end |
 //! | [`backoff`] | how long an object waits then |
 //! | [`leader`] | leader election by a Lease |
-//! | [`wire`] | every request: counted, and if it writes, fenced and paced |
+//! | [`wire`] | every request: counted, and if it writes, fenced and rate-limited |
 //! | [`events`] | what is told to people who ask `kubectl describe` |
 //! | [`health`] | whether a controller can do its work |
 //! | [`metrics`] | what is counted |

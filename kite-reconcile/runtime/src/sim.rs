@@ -78,7 +78,7 @@ impl<K: Object> Gathered<K> {
 }
 
 fn feed<P: Kinds, K: Object, W: Object>(context: &ControllerContext<K>, caches: &mut Builder) {
-    let mut writer = caches.fed_as(&P::options::<W>());
+    let mut writer = caches.writer_for(&P::options::<W>());
     context.tap::<W>(move |event| writer.apply(event, |_| {}));
 }
 

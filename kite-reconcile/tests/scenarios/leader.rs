@@ -215,14 +215,14 @@ async fn one_leads_and_the_other_knows_who() {
     let fake = cluster().await;
     let (first, second) = two(&fake).await;
     sleep(Duration::from_secs(600)).await;
-    assert_eq!(first.leadership.standing(), LeaderState::Leader);
+    assert_eq!(first.leadership.state(), LeaderState::Leader);
     let waits = LeaderState::Candidate(Some("first".to_owned()));
-    assert_eq!(second.leadership.standing(), waits);
+    assert_eq!(second.leadership.state(), waits);
     assert_eq!(first.terms.load(Ordering::SeqCst), 1, "renewals are enough");
     first.write("by-the-leader").await.unwrap();
 
     let refused = second.write("by-the-other").await.unwrap_err();
-    let reason = NotLeader::NotLeading;
+    let reason = NotLeader::NotSent;
     assert!(
         matches!(&refused, ClusterError::NotLeader { reason: found, .. } if *found == reason),
         "{refused}"
@@ -506,7 +506,7 @@ async fn a_lease_that_is_deleted_or_taken_away_ends_a_term_at_once() {
     sleep(Duration::from_secs(4)).await;
     assert!(!first.leads());
     let waits = LeaderState::Candidate(Some("somebody".to_owned()));
-    assert_eq!(first.leadership.standing(), waits);
+    assert_eq!(first.leadership.state(), waits);
     sleep(Duration::from_secs(30)).await;
     assert!(!first.leads(), "the Lease says how long it lasts");
     sleep(Duration::from_secs(12)).await;

@@ -45,7 +45,7 @@ impl Behind {
     async fn of(world: &World) -> Self {
         let mut caches = Caches::builder();
         macro_rules! empty {
-            ($($kind:ty),*) => { $( drop(listed(caches.fed::<$kind>(None, |_| {}), Vec::new())); )* };
+            ($($kind:ty),*) => { $( drop(listed(caches.writer::<$kind>(None, |_| {}), Vec::new())); )* };
         }
         empty!(
             Secret,
@@ -56,12 +56,15 @@ impl Behind {
             VirtualMachine,
             VirtualMachineInstance
         );
-        listed(caches.fed(None, |_| {}), world.all::<KitePlatform>().await);
-        listed(caches.fed(None, |_| {}), world.all::<KiteUser>().await);
-        listed(caches.fed(None, |_| {}), world.all::<KiteImage>().await);
-        let vms = listed(caches.fed(None, |_| {}), Vec::new());
-        let claims = listed(caches.fed(None, |_| {}), Vec::new());
-        let ingresses = listed(caches.fed(None, |_| {}), Vec::new());
+        listed(
+            caches.writer(None, |_| {}),
+            world.all::<KitePlatform>().await,
+        );
+        listed(caches.writer(None, |_| {}), world.all::<KiteUser>().await);
+        listed(caches.writer(None, |_| {}), world.all::<KiteImage>().await);
+        let vms = listed(caches.writer(None, |_| {}), Vec::new());
+        let claims = listed(caches.writer(None, |_| {}), Vec::new());
+        let ingresses = listed(caches.writer(None, |_| {}), Vec::new());
         Self {
             context: world.context.cached(caches.build()),
             vms,
@@ -182,7 +185,7 @@ async fn a_disk_outlives_an_instance_that_no_cache_knows_of() {
         let mut caches = Caches::builder();
         macro_rules! all {
             ($($kind:ty),*) => { $(
-                drop(listed(caches.fed::<$kind>(None, |_| {}), world.all::<$kind>().await));
+                drop(listed(caches.writer::<$kind>(None, |_| {}), world.all::<$kind>().await));
             )* };
         }
         all!(
@@ -200,9 +203,9 @@ async fn a_disk_outlives_an_instance_that_no_cache_knows_of() {
         );
         let mut machines = world.all::<VirtualMachine>().await;
         machines.retain(|_| knows_machine);
-        drop(listed(caches.fed(None, |_| {}), machines));
+        drop(listed(caches.writer(None, |_| {}), machines));
         let none = Vec::<VirtualMachineInstance>::new();
-        drop(listed(caches.fed(None, |_| {}), none));
+        drop(listed(caches.writer(None, |_| {}), none));
         let context = world.context.cached(caches.build());
 
         world.delete(&world.vm("web").await).await;
@@ -394,7 +397,7 @@ async fn use_that_no_cache_knows_of_keeps_a_vm_on() {
     let mut caches = Caches::builder();
     macro_rules! all {
         ($($kind:ty),*) => { $(
-            drop(listed(caches.fed::<$kind>(None, |_| {}), world.all::<$kind>().await));
+            drop(listed(caches.writer::<$kind>(None, |_| {}), world.all::<$kind>().await));
         )* };
     }
     all!(

@@ -99,19 +99,21 @@ impl<K: Object> Listener<K> for Heard<K> {
 }
 
 /// Whether reconcilers read by requests instead of from caches.
-fn reads_live() -> bool {
+fn reads_uncached() -> bool {
     std::env::var("KITE_SWEEP_READS").is_ok_and(|value| value == "live")
 }
 
-fn context<K: Object>(of: ControllerContext<K>) -> Arc<Context<CachedCluster<KubeCluster>>> {
+fn context<K: Object>(
+    controller: ControllerContext<K>,
+) -> Arc<Context<CachedCluster<KubeCluster>>> {
     let mut caches = Caches::builder();
     macro_rules! feed {
         ($($kind:ty),* $(,)?) => { $( {
-            let mut writer = caches.fed_as(&KiteKinds::options::<$kind>());
-            of.tap::<$kind>(move |event| writer.apply(event, |_| {}));
+            let mut writer = caches.writer_for(&KiteKinds::options::<$kind>());
+            controller.tap::<$kind>(move |event| writer.apply(event, |_| {}));
         } )* };
     }
-    if !reads_live() {
+    if !reads_uncached() {
         feed!(
             DataImportCron,
             DataSource,
@@ -143,9 +145,9 @@ fn context<K: Object>(of: ControllerContext<K>) -> Arc<Context<CachedCluster<Kub
             VirtualMachineInstanceMigration,
         );
     }
-    let clock = Arc::clone(&of.clock);
-    let context = Context::new(KubeCluster::new(of.client))
-        .with_keys(KeysByTime(of.clock))
+    let clock = Arc::clone(&controller.clock);
+    let context = Context::new(KubeCluster::new(controller.client))
+        .with_keys(KeysByTime(controller.clock))
         .with_clock(move || clock.now());
     Arc::new(context.cached(caches.build()))
 }

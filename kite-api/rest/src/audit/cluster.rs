@@ -83,19 +83,19 @@ impl Audited {
         spec(object)
     }
 
-    /// See [`KubeCluster::try_create`]: nothing is written.
-    pub async fn try_create<K: Object>(&self, object: &K) -> Result<K, ClusterError> {
-        self.cluster.try_create(object).await
+    /// See [`KubeCluster::dry_run_create`]: nothing is written.
+    pub async fn dry_run_create<K: Object>(&self, object: &K) -> Result<K, ClusterError> {
+        self.cluster.dry_run_create(object).await
     }
 
-    /// See [`KubeCluster::try_edit`]: nothing is written.
-    pub async fn try_edit<K: Object>(
+    /// See [`KubeCluster::dry_run_merge_patch`]: nothing is written.
+    pub async fn dry_run_merge_patch<K: Object>(
         &self,
         manager: FieldManager,
         key: &ObjectKey,
         patch: &Value,
     ) -> Result<K, ClusterError> {
-        self.cluster.try_edit(manager, key, patch).await
+        self.cluster.dry_run_merge_patch(manager, key, patch).await
     }
 
     /// Notes a write that came to `written`.

@@ -99,7 +99,7 @@ pub(super) const ALL: &[Mutation] = &[
         what: "takes a cache whose first list is not there for an empty cluster",
         file: TABLE,
         edits: &[(
-            "(self.is_filled() && reach.covers(namespace, name)).then_some(reach)",
+            "(self.is_synced() && reach.covers(namespace, name)).then_some(reach)",
             "reach.covers(namespace, name).then_some(reach)",
         )],
         first: (Sweep, "vm_life::crashes vm_deletion::crashes"),

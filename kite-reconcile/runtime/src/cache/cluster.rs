@@ -182,7 +182,7 @@ fn tells_nothing(error: &ClusterError) -> bool {
     matches!(
         error,
         ClusterError::NotLeader {
-            reason: NotLeader::NotLeading,
+            reason: NotLeader::NotSent,
             ..
         } | ClusterError::Forbidden { .. }
             | ClusterError::Invalid { .. }

@@ -90,7 +90,7 @@ async fn what_was_refused_or_not_sent_casts_no_doubt() {
     let refused = it.cached.apply(ME, &map("a", "2")).await.unwrap_err();
     assert_eq!(refused.category(), "invalid");
     assert_eq!(it.requests(it.seen("a")).await, (Some("1".to_owned()), 0));
-    *it.next.lock() = Fate::NotLeader(NotLeader::NotLeading);
+    *it.next.lock() = Fate::NotLeader(NotLeader::NotSent);
     it.cached.create(&map("b", "1")).await.unwrap_err();
     let removed = it.cached.remove(&made, PropagationPolicy::Background);
     removed.await.unwrap_err();

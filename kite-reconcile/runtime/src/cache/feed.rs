@@ -73,7 +73,7 @@ impl<K: Object> CacheWriter<K> {
 
     /// Whether reads are answered from the cache.
     pub(super) fn is_believed(&self) -> bool {
-        self.table.is_filled()
+        self.table.is_synced()
     }
 
     /// Takes an event in of an object that may not have been read: the API server

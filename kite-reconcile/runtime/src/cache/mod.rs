@@ -129,7 +129,7 @@ impl Caches {
         Builder::default()
     }
 
-    /// Whether there is a cache of `K`, filled or not.
+    /// Whether there is a cache of `K`, synced or not.
     pub fn has<K: Object>(&self) -> bool {
         self.of.contains_key(&TypeId::of::<K>())
     }
@@ -137,7 +137,7 @@ impl Caches {
     /// Whether the first list of `K` is complete, so that reads are answered
     /// from the cache.
     pub fn is_synced<K: Object>(&self) -> bool {
-        self.table::<K>().is_some_and(|table| table.is_filled())
+        self.table::<K>().is_some_and(|table| table.is_synced())
     }
 
     /// Waits until the first lists of all kinds are complete. It never ends if a
@@ -208,10 +208,10 @@ impl Builder {
         self
     }
 
-    /// Reads objects of kind `K` from what the writer is fed with. Whatever
+    /// Reads objects of kind `K` from what is written to the writer. Whatever
     /// `transform` removes is not kept. The objects are in the writer's
     /// [`store`](CacheWriter::store).
-    pub fn fed<K: Object>(
+    pub fn writer<K: Object>(
         &mut self,
         by: Option<IndexedBy<K>>,
         transform: fn(&mut K),
@@ -219,7 +219,7 @@ impl Builder {
         self.filled_by(Filler::whole(), by, transform)
     }
 
-    /// As [`fed`](Self::fed), for a kind of which there are many objects and no
+    /// As [`writer`](Self::writer), for a kind of which there are many objects and no
     /// controller: they are kept packed, in a tenth of the memory, and unpacked
     /// by whoever reads one.
     pub fn packed<K: Object>(
@@ -230,13 +230,13 @@ impl Builder {
         self.filled_by(Filler::packed(), by, transform)
     }
 
-    /// As [`fed`](Self::fed) or [`packed`](Self::packed), as `options` say. The watch has to
+    /// As [`writer`](Self::writer) or [`packed`](Self::packed), as `options` say. The watch has to
     /// select what they select.
-    pub fn fed_as<K: Object>(&mut self, options: &KindOptions<K>) -> CacheWriter<K> {
+    pub fn writer_for<K: Object>(&mut self, options: &KindOptions<K>) -> CacheWriter<K> {
         if options.is_packed {
             self.packed(options.by, options.transform)
         } else {
-            self.fed(options.by, options.transform)
+            self.writer(options.by, options.transform)
         }
     }
 
@@ -281,7 +281,7 @@ pub enum Newest<K> {
 
 /// What is the newest that `caches` know of `object`.
 pub fn newest<K: Object>(caches: &Caches, object: &K) -> Newest<K> {
-    let Some(table) = caches.table::<K>().filter(|table| table.is_filled()) else {
+    let Some(table) = caches.table::<K>().filter(|table| table.is_synced()) else {
         return Newest::Given;
     };
     match table.known(&ObjectKey::of(object)) {
@@ -299,7 +299,7 @@ pub fn newest<K: Object>(caches: &Caches, object: &K) -> Newest<K> {
 /// as it is. Where versions are no numbers that is never known, and without caches
 /// it always is.
 pub fn has_shown<K: Object>(caches: &Caches, object: &K) -> bool {
-    let Some(table) = caches.table::<K>().filter(|table| table.is_filled()) else {
+    let Some(table) = caches.table::<K>().filter(|table| table.is_synced()) else {
         return true;
     };
     table::version(object).is_some_and(|version| table.is_complete_to(version))
@@ -307,7 +307,7 @@ pub fn has_shown<K: Object>(caches: &Caches, object: &K) -> bool {
 
 /// Whether `object` is what `caches` know of it.
 pub fn is_newest<K: Object>(caches: &Caches, object: &K) -> bool {
-    let Some(table) = caches.table::<K>().filter(|table| table.is_filled()) else {
+    let Some(table) = caches.table::<K>().filter(|table| table.is_synced()) else {
         return false;
     };
     matches!(

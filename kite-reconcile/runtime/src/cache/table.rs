@@ -122,7 +122,7 @@ impl<K: Object> Table<K> {
         }
     }
 
-    pub(super) fn is_filled(&self) -> bool {
+    pub(super) fn is_synced(&self) -> bool {
         *self.filled.borrow()
     }
 
@@ -135,7 +135,7 @@ impl<K: Object> Table<K> {
         name: Option<&str>,
     ) -> Option<RwLockReadGuard<'_, Reach>> {
         let reach = self.reach.read();
-        (self.is_filled() && reach.covers(namespace, name)).then_some(reach)
+        (self.is_synced() && reach.covers(namespace, name)).then_some(reach)
     }
 
     fn reaches_key(&self, key: &ObjectKey) -> Option<RwLockReadGuard<'_, Reach>> {
@@ -450,7 +450,7 @@ impl<K: Object> Table<K> {
     /// Whether reads are answered with all that happened up to this version. Of several
     /// watches one may have come further than another: then that is never certain.
     pub(super) fn is_complete_to(&self, version: u64) -> bool {
-        self.is_filled()
+        self.is_synced()
             && self.reach.read().is_everywhere()
             && self.complete.load(Ordering::SeqCst) >= version
     }

@@ -358,7 +358,7 @@ async fn an_index_follows_the_objects() {
         },
         ..IndexedBy::NAMESPACE
     };
-    let mut writer = builder.fed(Some(by), |_| {});
+    let mut writer = builder.writer(Some(by), |_| {});
     let caches = builder.build();
     let of = |value: &str| {
         let found = caches.found::<ConfigMap>("value", value).unwrap();

@@ -117,7 +117,7 @@ impl<P: Kinds> Watches<P> {
             let options = P::options::<K>();
             Box::new(Feed::<K> {
                 client: client.clone(),
-                writer: caches.fed_as(&options),
+                writer: caches.writer_for(&options),
                 options,
                 is_lenient: false,
                 retry: Retry::default(),

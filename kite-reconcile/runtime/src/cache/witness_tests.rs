@@ -138,7 +138,7 @@ async fn after_a_lost_answer_the_watch_has_to_tell() {
 #[tokio::test(start_paused = true)]
 async fn what_was_not_told_to_go_by_the_leader_is_asked_for() {
     let (mut it, made) = with(&map("a", "1")).await;
-    *it.next.lock() = Fate::NotLeader(NotLeader::NotLeading);
+    *it.next.lock() = Fate::NotLeader(NotLeader::NotSent);
     sees_off(&it, &made).await.unwrap_err();
     *it.next.lock() = Fate::Answered;
     deleted(&it, &made).await;

@@ -72,13 +72,14 @@ pub struct Reporter {
 pub struct Events(Option<(mpsc::Sender<Event>, Reporter)>);
 
 impl Events {
-    /// Whether somebody listens.
-    pub fn are_heard(&self) -> bool {
+    /// Whether Events are written at all.
+    pub fn are_written(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Tells `records` of `object` as it was before the status was written that told them.
-    pub fn tell<K: Object>(
+    /// Records `records` for `object`, as it was before the status was written that they
+    /// come from.
+    pub fn record<K: Object>(
         &self,
         object: &K,
         records: impl IntoIterator<Item = EventRecord>,
@@ -96,7 +97,7 @@ impl Events {
     }
 }
 
-/// The Event that tells `record` of `object`.
+/// The Event of `object` that `record` stands for.
 fn event<K: Object>(object: &K, record: &EventRecord, by: Reporter, at: MicroTime) -> Event {
     let namespace = object.namespace();
     let regarding = ObjectReference {

@@ -102,7 +102,7 @@ impl Leadership {
     }
 
     /// What the process is now.
-    pub fn standing(&self) -> LeaderState {
+    pub fn state(&self) -> LeaderState {
         match &*self.0.state.borrow() {
             State::Alone => LeaderState::Alone,
             State::Held(until, _) if !until.has_passed() => LeaderState::Leader,
@@ -196,6 +196,6 @@ fn term(state: &State) -> Option<u64> {
 
 impl fmt::Debug for Leadership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Leadership").field(&self.standing()).finish()
+        f.debug_tuple("Leadership").field(&self.state()).finish()
     }
 }

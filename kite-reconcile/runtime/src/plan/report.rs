@@ -45,10 +45,10 @@ pub(super) async fn write_status<R: Planner, C: Cluster>(
         .write_status(planner.executor().manager(), object, status);
     match written.await {
         Ok(told) => {
-            if shared.events.are_heard() {
+            if shared.events.are_written() {
                 shared
                     .events
-                    .tell(object, planner.executor().story(old, &new), &shared.clock);
+                    .record(object, planner.executor().story(old, &new), &shared.clock);
             }
             Ok(Some(told))
         }

@@ -119,7 +119,7 @@ impl ClientLayer {
         tokio::pin!(lost);
         tokio::select! {
             biased;
-            () = &mut lost => return Err(NotLeader::NotLeading.into()),
+            () = &mut lost => return Err(NotLeader::NotSent.into()),
             () = self.wait() => {}
         }
         // Asked again right before the request is sent: a wait may be long, and
@@ -137,7 +137,7 @@ impl ClientLayer {
         match answer {
             Some(answer) => self.listen(answer),
             None if sent => Err(NotLeader::LeadershipLost.into()),
-            None => Err(NotLeader::NotLeading.into()),
+            None => Err(NotLeader::NotSent.into()),
         }
     }
 

@@ -283,7 +283,7 @@ const API_SERVER: [Alert; 2] = [
             r#"(rate(kite_apiserver_request_duration_seconds_bucket{verb!="watch"}[10m]))) > 2"#,
         ),
         summary: "1 % of the controller's {{ $labels.verb }} requests take more than 2 s",
-        description: "{{ $value | humanizeDuration }}, waiting for the pace of writes (--write-rate) included.",
+        description: "{{ $value | humanizeDuration }}, waiting for the rate limit of writes (--write-rate) included.",
     },
 ];
 
