@@ -198,7 +198,7 @@ fn every_week_all_of_it_is_tried() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     for (variable, test, page) in [
         ("KITE_SWEEP", "--test sweep everything", "reliability.md"),
-        ("KITE_HA", "--test ha ", "high-availability.md"),
+        ("KITE_HA", "--test whole ha:: ", "high-availability.md"),
     ] {
         let scripts = jobs(proofs)
             .filter(|(_, job)| job["env"][variable] == "full")

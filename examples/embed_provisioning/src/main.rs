@@ -86,9 +86,7 @@ mod tests {
 
     use kite_core::{
         cluster::{Cluster as _, ClusterExt as _, FieldManager, ObjectKey},
-        crd::{
-            HttpSource, ImageSource, KiteImage, KiteImageSpec, KiteReservation, OsFamily, VmPhase,
-        },
+        crd::{ImageSource, KiteImage, KiteImageSpec, KiteReservation, VmPhase},
     };
     use kite_fake::FakeCluster;
     use kite_fake::actors::{Actors, Rules};
@@ -185,23 +183,10 @@ mod tests {
     fn image() -> KiteImage {
         KiteImage::new(
             "debian-12",
-            KiteImageSpec {
-                display_name: None,
-                description: None,
-                source: ImageSource {
-                    http: Some(HttpSource {
-                        url: "https://images.example.org/debian-12.qcow2".to_owned(),
-                        checksum: None,
-                    }),
-                    ..ImageSource::default()
-                },
-                os_family: OsFamily::Debian,
-                default_user: None,
-                min_disk: "5Gi".parse().unwrap(),
-                refresh_schedule: None,
-                imports_to_keep: None,
-                unreadable: None,
-            },
+            KiteImageSpec::new(
+                ImageSource::http("https://images.example.org/debian-12.qcow2"),
+                "5Gi".parse().unwrap(),
+            ),
         )
     }
 }

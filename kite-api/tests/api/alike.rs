@@ -19,7 +19,7 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::world::{Answer, PASSWORD, World, request, send};
+use crate::world::{Answer, PASSWORD, World, as_installed, request, send};
 
 const NEW: &str = "another long battery";
 const OLD_POD: &str = "kite-api-5d4f-old";
@@ -40,7 +40,7 @@ async fn pod(world: &World, name: &str) {
 
 /// A replica of this version, which has seen nothing yet. `as_pod`: where it runs.
 async fn replica(world: &World, as_pod: &str) -> (ApiState, Router) {
-    let state = ApiState::builder(world.fake.client())
+    let state = ApiState::builder(as_installed(&world.fake))
         .take_in_after(Duration::ZERO)
         .instance(Instance::new(7, Some(as_pod.to_owned())))
         .build()

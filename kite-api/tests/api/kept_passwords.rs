@@ -27,7 +27,7 @@ use tower::{Layer as _, retry::RetryLayer};
 use crate::{
     gate::Gate,
     invites::make,
-    world::{Answer, PASSWORD, World, request, send},
+    world::{Answer, PASSWORD, World, as_installed, request, send},
 };
 
 const ME: &str = "/api/v1/me";
@@ -163,7 +163,7 @@ async fn a_hash_that_others_wrote_is_taken_in_and_sessions_go_on() {
     world.user("bob", AccessLevel::User).await;
     let before = user(&world, "ann").await;
     assert!(before.spec.password_hash.is_some() && before.spec.credential.is_none());
-    let builder = ApiState::builder(world.fake.client()).take_in_after(Duration::ZERO);
+    let builder = ApiState::builder(as_installed(&world.fake)).take_in_after(Duration::ZERO);
     let state = builder.build().await.unwrap();
     state.synced().await;
     let replica = router(state.clone());

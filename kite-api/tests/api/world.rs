@@ -13,15 +13,18 @@ use kite_api::{ApiState, ApiStateBuilder, router};
 use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, FieldManager, KubeCluster, ObjectKey},
     crd::{
-        self, AccessLevel, HttpSource, ImageSource, KiteImage, KiteImageSpec, KitePlatform,
-        KitePlatformSpec, KiteSession, KiteUser, KiteUserSpec, KiteUserStatus, KiteVirtualMachine,
-        SignUp, UserPhase,
+        self, AccessLevel, ImageSource, KiteImage, KiteImageSpec, KitePlatform, KitePlatformSpec,
+        KiteSession, KiteUser, KiteUserSpec, KiteUserStatus, KiteVirtualMachine, SignUp, UserPhase,
     },
     names,
     password::PasswordHash,
 };
 use kite_fake::FakeCluster;
 use kite_fake_kubevirt::kubevirt_definitions;
+use kite_render::{
+    User, grant,
+    install::{Installation, Manifest, Process},
+};
 use kube::api::ListParams;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -48,6 +51,32 @@ pub struct Answer {
     pub body: Value,
 }
 
+/// The client of an API that runs under its own account, as `kite install` gives it: what
+/// its roles lack is refused here, too.
+pub fn as_installed(fake: &FakeCluster) -> kube::Client {
+    fake.client_as(&Process::Api.username(names::PLATFORM_NAMESPACE))
+}
+
+/// The roles of an installation, and who has them.
+fn give_rights(fake: &FakeCluster) {
+    let installation = Installation {
+        terminals: true,
+        ..Installation::default()
+    };
+    let kept = |manifest: &Manifest| {
+        let is_of_images = manifest.metadata().namespace.as_deref();
+        let is_of_images = is_of_images.is_some_and(|it| it != names::PLATFORM_NAMESPACE);
+        manifest
+            .api_version()
+            .starts_with("rbac.authorization.k8s.io/")
+            && !is_of_images
+    };
+    for manifest in installation.manifests().into_iter().filter(kept) {
+        fake.create(serde_json::to_value(manifest).unwrap())
+            .unwrap();
+    }
+}
+
 impl World {
     /// An empty platform where everybody may sign up, with one image.
     pub async fn new() -> Self {
@@ -56,6 +85,7 @@ impl World {
 
     pub async fn with(settings: impl FnOnce(ApiStateBuilder) -> ApiStateBuilder) -> Self {
         let fake = FakeCluster::builder()
+            .rbac(true)
             .crds(crd::all())
             .crds(kubevirt_definitions())
             .build()
@@ -65,7 +95,8 @@ impl World {
             serde_json::from_value(json!({"metadata": {"name": names::PLATFORM_NAMESPACE}}))
                 .unwrap();
         cluster.create(&namespace).await.unwrap();
-        let builder = ApiState::builder(fake.client())
+        give_rights(&fake);
+        let builder = ApiState::builder(as_installed(&fake))
             .hashing_concurrency(2)
             .namespace_wait(Duration::from_millis(200));
         let state = settings(builder).build().await.unwrap();
@@ -83,20 +114,10 @@ impl World {
                 "debian-12",
                 KiteImageSpec {
                     display_name: Some("Debian 12".to_owned()),
-                    description: None,
-                    source: ImageSource {
-                        http: Some(HttpSource {
-                            url: "https://images.test/debian-12.qcow2".to_owned(),
-                            checksum: None,
-                        }),
-                        ..ImageSource::default()
-                    },
-                    os_family: crd::OsFamily::Debian,
-                    default_user: None,
-                    min_disk: "2Gi".parse().unwrap(),
-                    refresh_schedule: None,
-                    imports_to_keep: None,
-                    unreadable: None,
+                    ..KiteImageSpec::new(
+                        ImageSource::http("https://images.test/debian-12.qcow2"),
+                        "2Gi".parse().unwrap(),
+                    )
                 },
             ))
             .await
@@ -131,7 +152,7 @@ impl World {
         &self,
         settings: impl FnOnce(ApiStateBuilder) -> ApiStateBuilder,
     ) -> Router {
-        let builder = ApiState::builder(self.fake.client());
+        let builder = ApiState::builder(as_installed(&self.fake));
         let state = settings(builder).build().await.unwrap();
         state.synced().await;
         router(state)
@@ -207,6 +228,10 @@ impl World {
         let object: Namespace =
             serde_json::from_value(json!({"metadata": {"name": namespace}})).unwrap();
         self.cluster.create(&object).await.unwrap();
+        let user: KiteUser = self.cluster.get(&ObjectKey::cluster(name)).await.unwrap();
+        let grant = Process::Api.grant(names::PLATFORM_NAMESPACE).unwrap();
+        let binding = grant::binding(&User::of(&user).unwrap(), &grant);
+        self.cluster.create(&binding).await.unwrap();
         let mut status = KiteUser::new(name, KiteUserSpec::new(name));
         status.status = Some(KiteUserStatus {
             phase: Some(UserPhase::Ready),

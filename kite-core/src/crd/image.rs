@@ -88,6 +88,37 @@ salvaged!(
     strict: {}
 );
 
+impl KiteImageSpec {
+    /// An image of a Debian or its kin, imported once. `min_disk` is the smallest disk that
+    /// holds it.
+    ///
+    /// ```
+    /// use kite_core::crd::{ImageSource, KiteImage, KiteImageSpec, OsFamily};
+    ///
+    /// let source = ImageSource::registry("docker://quay.io/containerdisks/fedora:43");
+    /// let spec = KiteImageSpec {
+    ///     os_family: OsFamily::RedHat,
+    ///     ..KiteImageSpec::new(source, "5Gi".parse()?)
+    /// };
+    /// let image = KiteImage::new("fedora-43", spec);
+    /// assert_eq!(image.least_disk().to_string(), "5Gi");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(source: ImageSource, min_disk: Bytes) -> Self {
+        Self {
+            display_name: None,
+            description: None,
+            source,
+            os_family: OsFamily::default(),
+            default_user: None,
+            min_disk,
+            refresh_schedule: None,
+            imports_to_keep: None,
+            unreadable: None,
+        }
+    }
+}
+
 impl KiteImage {
     /// The smallest disk that can be cloned from it: what its spec says, or what it
     /// has turned out to be.
@@ -113,6 +144,27 @@ pub struct ImageSource {
     /// An existing `VolumeSnapshot` in the image namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<NamedSource>,
+}
+
+impl ImageSource {
+    /// A disk image behind `url`, which begins with `http://` or `https://`.
+    pub fn http(url: impl Into<String>) -> Self {
+        Self {
+            http: Some(HttpSource {
+                url: url.into(),
+                checksum: None,
+            }),
+            ..Self::default()
+        }
+    }
+
+    /// A container disk at `url`, which begins with `docker://`.
+    pub fn registry(url: impl Into<String>) -> Self {
+        Self {
+            registry: Some(RegistrySource { url: url.into() }),
+            ..Self::default()
+        }
+    }
 }
 
 /// A disk image behind a URL.

@@ -6,9 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kite_core::{
     cluster::{Cluster as _, KubeCluster},
-    crd::{
-        HttpSource, ImageSource, KiteImage, KiteImageSpec, KitePlatform, KitePlatformSpec, OsFamily,
-    },
+    crd::{ImageSource, KiteImage, KiteImageSpec, KitePlatform, KitePlatformSpec},
 };
 use kite_fake::FakeCluster;
 use kite_fake::actors::{Actors, Rules};
@@ -117,23 +115,10 @@ pub async fn furnish(client: &Client) {
     cluster.create(&platform).await.unwrap();
     let image = KiteImage::new(
         IMAGE,
-        KiteImageSpec {
-            display_name: None,
-            description: None,
-            source: ImageSource {
-                http: Some(HttpSource {
-                    url: "https://images.example.org/debian-12.qcow2".to_owned(),
-                    checksum: None,
-                }),
-                ..ImageSource::default()
-            },
-            os_family: OsFamily::Debian,
-            default_user: None,
-            min_disk: "5Gi".parse().unwrap(),
-            refresh_schedule: None,
-            imports_to_keep: None,
-            unreadable: None,
-        },
+        KiteImageSpec::new(
+            ImageSource::http("https://images.example.org/debian-12.qcow2"),
+            "5Gi".parse().unwrap(),
+        ),
     );
     cluster.create(&image).await.unwrap();
 }

@@ -16,9 +16,9 @@ use kite_core::{
     cert_manager::ClusterIssuer,
     cluster::{KubeCluster, Object},
     crd::{
-        Exposure, HttpSource, ImageSource, KiteImage, KiteImageSpec, KitePlatform,
-        KitePlatformSpec, KiteReservation, KiteUser, KiteUserSpec, KiteVirtualMachine,
-        KiteVirtualMachineOffer, KiteVirtualMachineSpec, OsFamily,
+        Exposure, ImageSource, KiteImage, KiteImageSpec, KitePlatform, KitePlatformSpec,
+        KiteReservation, KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineOffer,
+        KiteVirtualMachineSpec,
     },
     gateway_api::{Gateway, HttpRoute},
     kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceMigration},
@@ -457,23 +457,10 @@ pub fn user(name: &str) -> KiteUser {
 pub fn image(name: &str) -> KiteImage {
     KiteImage::new(
         name,
-        KiteImageSpec {
-            display_name: None,
-            description: None,
-            source: ImageSource {
-                http: Some(HttpSource {
-                    url: format!("https://images.example.org/{name}.qcow2"),
-                    checksum: None,
-                }),
-                ..ImageSource::default()
-            },
-            os_family: OsFamily::Debian,
-            default_user: None,
-            min_disk: "5Gi".parse().unwrap(),
-            refresh_schedule: None,
-            imports_to_keep: None,
-            unreadable: None,
-        },
+        KiteImageSpec::new(
+            ImageSource::http(format!("https://images.example.org/{name}.qcow2")),
+            "5Gi".parse().unwrap(),
+        ),
     )
 }
 

@@ -1,7 +1,7 @@
 //! The golden images that an installation begins with.
 
 use kite_core::{
-    crd::{ImageSource, KiteImage, KiteImageSpec, OsFamily, RegistrySource},
+    crd::{ImageSource, KiteImage, KiteImageSpec, OsFamily},
     quantity::Bytes,
 };
 
@@ -37,19 +37,12 @@ pub fn golden_images() -> Vec<KiteImage> {
             name,
             KiteImageSpec {
                 display_name: Some(display_name.to_owned()),
-                description: None,
-                source: ImageSource {
-                    registry: Some(RegistrySource {
-                        url: format!("docker://quay.io/containerdisks/{disk}"),
-                    }),
-                    ..ImageSource::default()
-                },
-                os_family,
-                default_user: None,
-                min_disk: Bytes::from_gib(gibibytes),
                 refresh_schedule: Some(SCHEDULE.to_owned()),
-                imports_to_keep: None,
-                unreadable: None,
+                os_family,
+                ..KiteImageSpec::new(
+                    ImageSource::registry(format!("docker://quay.io/containerdisks/{disk}")),
+                    Bytes::from_gib(gibibytes),
+                )
             },
         );
         image.metadata.labels = metadata::common(name, None).labels;

@@ -14,7 +14,7 @@ use kite_core::{
     crd::{
         Exposure, GatewayExposure, ImageSource, KiteImage, KiteImageSpec, KitePlatform,
         KitePlatformSpec, KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineSpec,
-        OsFamily, RegistrySource, SignUp, WebExposure,
+        OsFamily, SignUp, WebExposure,
     },
     names,
 };
@@ -143,16 +143,9 @@ fn images() -> anyhow::Result<Vec<KiteImage>> {
                     description: Some(
                         "In the demo: an in-memory guest with a small shell of its own.".to_owned(),
                     ),
-                    source: ImageSource {
-                        registry: Some(RegistrySource { url }),
-                        ..ImageSource::default()
-                    },
-                    os_family,
                     default_user: Some(user.to_owned()),
-                    min_disk: min_disk.parse()?,
-                    refresh_schedule: None,
-                    imports_to_keep: None,
-                    unreadable: None,
+                    os_family,
+                    ..KiteImageSpec::new(ImageSource::registry(url), min_disk.parse()?)
                 },
             ))
         })

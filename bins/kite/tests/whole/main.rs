@@ -17,6 +17,7 @@ mod demo;
 mod e2e;
 #[path = "../support/flow.rs"]
 mod flow;
+mod ha;
 #[path = "../support/images.rs"]
 mod images;
 mod install;

@@ -20,7 +20,7 @@ use tokio::{
     time::{interval, sleep, timeout},
 };
 
-use crate::{
+use super::{
     balancer::Balancer,
     notes::{Notes, What},
 };

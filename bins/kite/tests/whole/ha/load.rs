@@ -18,7 +18,7 @@ use tokio::{
     time::{interval, sleep, timeout},
 };
 
-use crate::{
+use super::{
     balancer::Balancer,
     http::Http,
     notes::{Notes, What},

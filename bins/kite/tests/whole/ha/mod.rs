@@ -3,10 +3,8 @@
 //! full run:
 //!
 //! ```sh
-//! KITE_HA=full cargo test -p kite --test ha -- --nocapture
+//! KITE_HA=full cargo test -p kite --test whole ha:: -- --nocapture
 //! ```
-
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod balancer;
 mod fault;
@@ -16,11 +14,7 @@ mod notes;
 mod people;
 mod row;
 mod stage;
-#[path = "../support/mod.rs"]
-mod support;
 mod watched;
-#[path = "../support/workload.rs"]
-mod workload;
 
 use std::{thread, time::Duration};
 
@@ -33,11 +27,11 @@ use people::People;
 use row::Row;
 use serde_json::json;
 use stage::{Election, Stage};
-use support::{clients_present, eventually};
 use tokio::runtime::{Handle, Runtime};
 use watched::Watched;
 
-use crate::http::Http;
+use self::http::Http;
+use crate::support::{clients_present, eventually};
 
 const PASSWORD: &str = "correct horse battery";
 const VM_PASSWORD: &str = "staple of the vm";

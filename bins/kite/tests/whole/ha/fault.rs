@@ -9,7 +9,7 @@ use kite_core::crd::KiteConnection;
 use kite_render::install::Process as Kite;
 use kube::{Api, api::ListParams};
 
-use crate::{Play, row::Row, stage::REPLACED_AFTER};
+use super::{Play, row::Row, stage::REPLACED_AFTER};
 
 /// How long the API server is away.
 const AWAY: Duration = Duration::from_secs(10);

@@ -22,8 +22,8 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
+use super::balancer::{Balancer, get};
 use crate::{
-    balancer::{Balancer, get},
     support::{Process, eventually, run, show},
     workload::{Site, token},
 };

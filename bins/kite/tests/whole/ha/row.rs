@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Play, fault::Fault, notes::What};
+use super::{Play, fault::Fault, notes::What};
 
 /// How many went wrong of how many, and when it last did.
 #[derive(Default)]

@@ -19,7 +19,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::notes::{Notes, What};
+use super::notes::{Notes, What};
 
 /// How long one attempt may take.
 const PATIENCE: Duration = Duration::from_secs(20);
