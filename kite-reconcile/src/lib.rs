@@ -38,7 +38,7 @@
 //!
 //! Apply a [`KiteVirtualMachine`](kite_core::crd::KiteVirtualMachine) through
 //! [`Cluster`](kite_core::cluster::Cluster) wherever your operator decides that
-//! there shall be one, and run [`run_virtual_machines`] in the same process; the
+//! there shall be one, and run [`run_provisioning`] in the same process; the
 //! example `embed_provisioning` does just that. VMs need no Kite user: in a
 //! namespace that is not a user's they have no owner to be suspended with.
 //!
@@ -116,7 +116,10 @@ pub use kite_runtime::{
 pub use self::{
     context::{Context, Settings},
     error::Error,
-    run::{run, run_images, run_offers, run_platform, run_users, run_virtual_machines},
+    run::{
+        run, run_images, run_offers, run_platform, run_provisioning, run_users,
+        run_virtual_machines,
+    },
 };
 
 /// What Kite's reconcilers count, of nothing yet.

@@ -46,8 +46,29 @@ pub async fn run<C: Cluster + Clone>(
     .await;
 }
 
-/// Runs the reconciler of VMs only: for an operator that provisions VMs by
-/// itself and has no use for Kite's users.
+/// Runs the reconcilers of VMs and of images, with one watch for each kind: for an operator
+/// that provisions VMs and has no use for Kite's users. It asks for no more than
+/// `kite_render::install::provisioning` has.
+pub async fn run_provisioning<C: Cluster + Clone>(
+    client: Client,
+    context: Arc<Context<C>>,
+    shutdown: CancellationToken,
+) {
+    let mut watches = Watches::<KiteKinds>::new(client);
+    let images = queue_of_images(&mut watches);
+    let vms = queue_of_virtual_machines(&mut watches);
+    let stop = shutdown.clone();
+    watching(watches, &context, shutdown, |context| async move {
+        tokio::join!(
+            drive_images(images, Arc::clone(&context), stop.clone()),
+            kept::run(&context, stop.clone()),
+            drive_virtual_machines(vms, Arc::clone(&context), stop),
+        );
+    })
+    .await;
+}
+
+/// Runs the reconciler of VMs only, where another process manages images.
 pub async fn run_virtual_machines<C: Cluster + Clone>(
     client: Client,
     context: Arc<Context<C>>,

@@ -67,8 +67,7 @@ async fn run(client: Client, kite: Context<KubeCluster>, shutdown: CancellationT
     });
     tokio::join!(
         dev_boxes,
-        kite_reconcile::run_images(client.clone(), Arc::clone(&kite), shutdown.clone()),
-        kite_reconcile::run_virtual_machines(client, kite, shutdown),
+        kite_reconcile::run_provisioning(client, kite, shutdown),
     );
 }
 
@@ -96,6 +95,31 @@ mod tests {
     use super::*;
     use crate::devbox::{DevBoxSpec, Size};
 
+    /// As whom the operator runs.
+    const OPERATOR: &str = "system:serviceaccount:default:dev-boxes";
+
+    /// What it may do beside provisioning, and that it may.
+    const ROLES: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: dev-boxes}
+rules:
+- {apiGroups: [example.org], resources: [devboxes], verbs: [get, list, watch, patch]}
+- {apiGroups: [hy3ons.github.io], resources: [kitevirtualmachines], verbs: [create]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: dev-boxes}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: dev-boxes}
+subjects: [{kind: ServiceAccount, namespace: default, name: dev-boxes}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: provisioning}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: provisioning}
+subjects: [{kind: ServiceAccount, namespace: default, name: dev-boxes}]
+";
+
     #[tokio::test(start_paused = true)]
     async fn a_dev_box_becomes_a_running_vm_and_goes_with_it() {
         let fake = FakeCluster::builder()
@@ -108,6 +132,9 @@ mod tests {
             .crds(kite_core::kubevirt::crds())
             .crds(kite_core::cdi::crds())
             .crds([DevBox::crd()])
+            .rbac(true)
+            .object(kite_render::install::provisioning_role("provisioning"))
+            .objects_yaml(ROLES)
             .objects_yaml("{apiVersion: v1, kind: Namespace, metadata: {name: kite-images}}")
             .objects_yaml("{apiVersion: v1, kind: Namespace, metadata: {name: team}}")
             .build()
@@ -116,8 +143,11 @@ mod tests {
         let stop = CancellationToken::new();
         let rules = Arc::new(Rules::instant());
         let _actors = Actors::spawn(&client, fake.clock(), &rules, everything(), &stop);
-        let cluster = KubeCluster::new(client.clone());
-        let operator = tokio::spawn(run(client, Context::new(cluster.clone()), stop.clone()));
+        let cluster = KubeCluster::new(client);
+        // It has the rights that it asks for, and no others.
+        let own = fake.client_as(OPERATOR);
+        let context = Context::new(KubeCluster::new(own.clone()));
+        let operator = tokio::spawn(run(own, context, stop.clone()));
 
         cluster.create(&image()).await.unwrap();
         let mut dev_box = DevBox::new(

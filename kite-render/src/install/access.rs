@@ -31,19 +31,19 @@ pub(super) fn roles(installation: &Installation) -> Vec<Manifest> {
     for process in Process::ALL {
         let rights = installation.rights(process);
         for scope in Scope::ALL {
-            let rules: Vec<_> = rights
+            let scoped: Vec<_> = rights
                 .iter()
                 .filter(|right| right.scope == scope)
-                .map(rule)
+                .cloned()
                 .collect();
-            if rules.is_empty() {
+            if scoped.is_empty() {
                 continue;
             }
             let subjects = Some(vec![account(&installation.namespace, process.name())]);
             let namespace = match scope {
                 Scope::Cluster => {
                     let metadata = metadata::of(process, None);
-                    manifests.push(cluster_role(metadata.clone(), rules).into());
+                    manifests.push(cluster_role(metadata.clone(), &scoped).into());
                     manifests.push(
                         ClusterRoleBinding {
                             role_ref: role_ref("ClusterRole", process.name()),
@@ -58,7 +58,7 @@ pub(super) fn roles(installation: &Installation) -> Vec<Manifest> {
                 Scope::Users => {
                     if let Some(name) = process.role_for_users() {
                         let metadata = metadata::named(process, name, None);
-                        manifests.push(cluster_role(metadata, rules).into());
+                        manifests.push(cluster_role(metadata, &scoped).into());
                     }
                     continue;
                 }
@@ -73,7 +73,7 @@ pub(super) fn roles(installation: &Installation) -> Vec<Manifest> {
             manifests.push(
                 Role {
                     metadata: metadata.clone(),
-                    rules: Some(rules),
+                    rules: Some(scoped.iter().map(rule).collect()),
                 }
                 .into(),
             );
@@ -90,10 +90,11 @@ pub(super) fn roles(installation: &Installation) -> Vec<Manifest> {
     manifests
 }
 
-fn cluster_role(metadata: kube::api::ObjectMeta, rules: Vec<PolicyRule>) -> ClusterRole {
+/// A role with these rights.
+pub(super) fn cluster_role(metadata: kube::api::ObjectMeta, rights: &[Right]) -> ClusterRole {
     ClusterRole {
         metadata,
-        rules: Some(rules),
+        rules: Some(rights.iter().map(rule).collect()),
         aggregation_rule: None,
     }
 }

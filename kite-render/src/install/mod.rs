@@ -28,6 +28,7 @@ mod platform;
 mod policies;
 mod process;
 mod profile;
+mod provisioning;
 mod rights;
 mod storage;
 mod tenant;
@@ -52,6 +53,7 @@ pub use self::{
     network::Network,
     process::Process,
     profile::Profile,
+    provisioning::{provisioning, provisioning_role},
     rights::{NOT_THE_CONTROLLERS, Reach, Right, Scope},
     storage::Storage,
     validity::Invalid,

@@ -10,16 +10,16 @@ use kite_core::names;
 use super::{Installation, Process};
 use crate::grant::RBAC;
 
-const KITE: &str = kite_core::crd::GROUP;
-const CORE: &str = "";
-const LEASES: &str = "coordination.k8s.io";
-const CDI: &str = "cdi.kubevirt.io";
-const NETWORK: &str = "networking.k8s.io";
-const GATEWAY: &str = "gateway.networking.k8s.io";
-const KUBEVIRT: &str = "kubevirt.io";
+pub(super) const KITE: &str = kite_core::crd::GROUP;
+pub(super) const CORE: &str = "";
+pub(super) const LEASES: &str = "coordination.k8s.io";
+pub(super) const CDI: &str = "cdi.kubevirt.io";
+pub(super) const NETWORK: &str = "networking.k8s.io";
+pub(super) const GATEWAY: &str = "gateway.networking.k8s.io";
+pub(super) const KUBEVIRT: &str = "kubevirt.io";
 
 /// Reads by name, lists and watches.
-const READ: [&str; 3] = ["get", "list", "watch"];
+pub(super) const READ: [&str; 3] = ["get", "list", "watch"];
 
 /// Where a right holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,13 +110,13 @@ impl Right {
     }
 
     /// With verbs more.
-    fn and<const V: usize>(mut self, verbs: [&'static str; V]) -> Self {
+    pub(super) fn and<const V: usize>(mut self, verbs: [&'static str; V]) -> Self {
         self.verbs.extend(verbs);
         self
     }
 }
 
-fn cluster<const R: usize, const V: usize>(
+pub(super) fn cluster<const R: usize, const V: usize>(
     group: &'static str,
     resources: [&'static str; R],
     verbs: [&'static str; V],

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use kite_render::install::{Installation, Manifest, Process, Right, Scope};
+use kite_render::install::{Installation, Manifest, Process, Right, Scope, provisioning};
 
 use crate::stage::{all, everything};
 
@@ -66,7 +66,35 @@ fn tables() -> String {
         .filter(|right| !api.contains(right))
         .collect();
     table("kite-api with terminals", &more);
+    table("An operator that provisions VMs", &provisioning());
     text
+}
+
+/// Who provisions VMs by the library needs nothing that the controller does not.
+#[test]
+fn provisioning_takes_no_right_that_the_controller_lacks() {
+    let controller = Installation::default().rights(Process::Controller);
+    for right in provisioning() {
+        assert!(right.names.is_empty() && right.scope == Scope::Cluster);
+        for resource in &right.resources {
+            for verb in &right.verbs {
+                let has = |it: &&Right| {
+                    it.group == right.group
+                        && it.resources.contains(resource)
+                        && it.verbs.contains(verb)
+                };
+                assert!(
+                    controller.iter().any(|it| has(&it)),
+                    "{verb} {resource}.{}",
+                    right.group
+                );
+            }
+        }
+    }
+    let makes_users = |right: &Right| {
+        right.resources.contains(&"kiteusers") && right.verbs != ["get", "list", "watch"]
+    };
+    assert!(!provisioning().iter().any(makes_users));
 }
 
 #[test]
