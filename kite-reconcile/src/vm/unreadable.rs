@@ -21,8 +21,8 @@ use super::{
     expiry::Expiry,
     hold::{Hold, power},
     image::hardware,
+    judge::judge,
     lost,
-    machine::judge,
     observe::Observed,
     plan::until_next_deadline,
 };

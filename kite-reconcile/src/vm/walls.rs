@@ -6,7 +6,26 @@ use kite_core::{
 };
 use kite_render::Vm;
 
-use super::{draft::Obstacle, observe::Observed};
+use super::{
+    draft::{Obstacle, VmDraft},
+    observe::Observed,
+};
+use crate::{
+    Error,
+    stage::{Flow, Stage},
+};
+
+/// Goes by the owner and, where they say that the walls stand, by whether one is missing.
+pub(super) struct Walls;
+
+impl Stage<VmDraft<'_>> for Walls {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Result<Flow, Error> {
+        if draft.is_new() {
+            draft.obstacles.extend(obstacle(draft.vm, draft.seen));
+        }
+        Ok(Flow::Next)
+    }
+}
 
 /// Nothing is made of a user's VM before the walls of their namespace stand.
 pub(super) fn obstacle(vm: &Vm<'_>, seen: &Observed) -> Option<Obstacle> {
