@@ -151,7 +151,7 @@ pub(super) const ALL: &[Mutation] = &[
         name: "api-server-reached",
         what: "lets VMs reach an API server that is on no node",
         file: USER,
-        edits: &[(".chain(walls::endpoints(&servers))", "")],
+        edits: &[(".chain(kite_render::walls::endpoints(&servers))", "")],
         first: (Scenarios, "users::vms_are"),
     },
     Mutation {

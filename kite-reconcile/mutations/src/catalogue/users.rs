@@ -4,18 +4,18 @@ use super::Mutation;
 use crate::suite::Suite::{Properties, Scenarios, Sweep};
 
 const USER: &str = "kite-reconcile/src/user/plan.rs";
+const WALLS: &str = "kite-reconcile/src/user/walls.rs";
+const DRAFT: &str = "kite-reconcile/src/user/draft.rs";
 const IMAGE: &str = "kite-reconcile/src/image/plan.rs";
 
 pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "user-finalizer-skipped",
         what: "makes a user's namespace without the finalizer",
-        file: USER,
+        file: "kite-reconcile/src/stage.rs",
         edits: &[(
-            "if !user.object.finalizers().iter().any(|f| f == USER_FINALIZER) {
-                return (vec![Step::AddFinalizer(USER_FINALIZER)], not_yet());
-            }",
-            "",
+            "if self.is_on(draft.meta()) {",
+            "if self.is_on(draft.meta()) || self.0 == kite_core::labels::USER_FINALIZER {",
         )],
         first: (Sweep, "user_deletion::crashes"),
     },
@@ -32,14 +32,14 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "walls-let-go-under-machines",
         what: "lets go of walls that somebody deleted while machines run behind them",
-        file: USER,
+        file: WALLS,
         edits: &[("!seen.has_machines && (", "(")],
         first: (Sweep, "namespace_deletion::crashes"),
     },
     Mutation {
         name: "walls-held-for-ever",
         what: "holds the walls of a namespace that goes though nothing runs in it",
-        file: USER,
+        file: WALLS,
         edits: &[(
             "(Some(_), Some(held)) if may_fall => {",
             "(Some(_), Some(held)) if may_fall && !is_ending => {",
@@ -59,7 +59,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "walls-not-put-right",
         what: "leaves a wall open that somebody has opened",
-        file: USER,
+        file: DRAFT,
         edits: &[(
             "if !stored.is_some_and(|stored| is_applied(desired, stored)) {",
             "if !stored.is_some_and(|stored| is_applied(stored, stored)) {",
@@ -119,9 +119,9 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "namespace-of-others-used",
         what: "builds a user's walls in a namespace that is somebody else's",
-        file: USER,
+        file: "kite-reconcile/src/user/namespace.rs",
         edits: &[(
-            "return (steps, waiting(\"NameTaken\", message));",
+            "return Ok(draft.wait(\"NameTaken\", message));",
             "drop(message);",
         )],
         first: (Properties, "user_laws::no_tenant"),
@@ -129,12 +129,8 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "quota-not-made",
         what: "tells a user of a namespace without a quota",
-        file: USER,
-        edits: &[(
-            "let quota = quota::resource_quota(user, &given, &seen.overhead(settings));
-             want(&mut steps, &quota, seen.quota.as_ref());",
-            "",
-        )],
+        file: "kite-reconcile/src/user/quota.rs",
+        edits: &[("want(&mut draft.steps, &quota, seen.quota.as_ref());", "drop(quota);")],
         first: (Properties, "user_laws::a_namespace"),
     },
     Mutation {
@@ -177,7 +173,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "walls-applied-for-ever",
         what: "applies a user's walls and quota though they stand",
-        file: USER,
+        file: DRAFT,
         edits: &[(
             "if !stored.is_some_and(|stored| is_applied(desired, stored)) {",
             "if stored.is_none_or(|stored| is_applied(desired, stored)) {",
