@@ -6,7 +6,7 @@ use crate::suite::Suite::{Properties, Scenarios, Sweep};
 const USER: &str = "kite-reconcile/src/user/plan.rs";
 const WALLS: &str = "kite-reconcile/src/user/walls.rs";
 const DRAFT: &str = "kite-reconcile/src/user/draft.rs";
-const IMAGE: &str = "kite-reconcile/src/image/plan.rs";
+const IMAGE: &str = "kite-reconcile/src/image/import.rs";
 
 pub(super) const ALL: &[Mutation] = &[
     Mutation {
@@ -95,7 +95,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "image-disk-before-its-name",
         what: "deletes an image's disk while clones of it can still begin",
-        file: IMAGE,
+        file: "kite-reconcile/src/image/delete.rs",
         edits: &[(
             "seen.source.clone().map(AnyObject::from),
              seen.disk.clone().map(AnyObject::from)",
@@ -138,14 +138,16 @@ pub(super) const ALL: &[Mutation] = &[
         what: "deletes an image's disk whose import failed, to make it anew",
         file: IMAGE,
         edits: &[(
-            "if let Some(mut desired) = image::data_volume(image, &seen.platform) {",
+            "let Some(mut desired) = image::data_volume(image, &seen.platform) else {",
             "if let Some(disk) = seen.disk.clone().filter(|disk| {
                  disk.metadata.deletion_timestamp.is_none()
                      && disk.status.as_ref().and_then(|status| status.phase.as_deref()) == Some(\"Failed\")
              }) {
-                 return Ok(vec![Step::Change(Change::Delete(disk.into(), PropagationPolicy::Background))]);
+                 let deletion = crate::plan::Change::Delete(disk.into(), kube::api::PropagationPolicy::Background);
+                 draft.steps.push(crate::plan::Step::Change(deletion));
+                 return Ok(Flow::Stop);
              }
-             if let Some(mut desired) = image::data_volume(image, &seen.platform) {",
+             let Some(mut desired) = image::data_volume(image, &seen.platform) else {",
         )],
         first: (Properties, "image_laws::"),
     },
@@ -154,19 +156,19 @@ pub(super) const ALL: &[Mutation] = &[
         what: "makes an image's disk in a tenant's namespace",
         file: IMAGE,
         edits: &[(
-            "want(&mut steps, &desired, seen.disk.as_ref())?;",
+            "Ok(draft.want(&desired, seen.disk.as_ref()))",
             "desired.metadata.namespace = Some(\"kite-user-bob\".to_owned());
-             want(&mut steps, &desired, seen.disk.as_ref())?;",
+             Ok(draft.want(&desired, seen.disk.as_ref()))",
         )],
         first: (Properties, "image_laws::"),
     },
     Mutation {
         name: "image-without-a-name",
         what: "does not make the DataSource that VMs clone an image by",
-        file: IMAGE,
+        file: "kite-reconcile/src/image/source.rs",
         edits: &[(
-            "Some(desired) => want(&mut steps, &desired, seen.source.as_ref())?,",
-            "Some(desired) => want(&mut Vec::new(), &desired, seen.source.as_ref())?,",
+            "return Ok(draft.want(&desired, seen.source.as_ref()));",
+            "drop(desired); return Ok(Flow::Next);",
         )],
         first: (Properties, "image_laws::"),
     },
@@ -183,9 +185,9 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "image-applied-for-ever",
         what: "applies what an image consists of though it is as it should be",
-        file: IMAGE,
+        file: "kite-reconcile/src/image/draft.rs",
         edits: &[(
-            "Needed::Nothing => Ok(()), Needed::Apply => {",
+            "Needed::Nothing => return Flow::Next, Needed::Apply => {",
             "Needed::Nothing | Needed::Apply => {",
         )],
         first: (Properties, "image_laws::every"),
