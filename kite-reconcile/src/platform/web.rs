@@ -2,7 +2,8 @@
 
 use k8s_openapi::{api::networking::v1::Ingress, apimachinery::pkg::apis::meta::v1::Condition};
 use kite_core::{
-    crd::{GatewayReference, platform_condition::WEB_EXPOSED},
+    conditions::NewCondition,
+    crd::{GatewayReference, KitePlatformStatus, platform_condition::WEB_EXPOSED},
     gateway_api::{Gateway, HttpRoute},
     names,
 };
@@ -13,10 +14,36 @@ use kite_render::{
 
 use super::{
     Observed,
+    draft::PlatformDraft,
     part::{Part, remove, want},
 };
+use crate::{
+    Error,
+    stage::{Flow, Stage},
+};
 
-pub(super) fn part(platform: &Platform<'_>, seen: &Observed) -> Part {
+/// Goes by its Ingress and routes, by the Gateway, and by whether Kite's namespace is there.
+pub(super) struct Web;
+
+impl Stage<PlatformDraft<'_>> for Web {
+    fn plan(&self, draft: &mut PlatformDraft<'_>) -> Result<Flow, Error> {
+        draft.web = Some(draft.expose(WEB_EXPOSED, part));
+        Ok(Flow::Next)
+    }
+
+    fn condition(&self, draft: &PlatformDraft<'_>) -> Option<NewCondition> {
+        Some(draft.web.as_ref()?.condition.clone())
+    }
+
+    fn report(&self, draft: &PlatformDraft<'_>, status: &mut KitePlatformStatus) {
+        if let Some(part) = &draft.web {
+            status.url.clone_from(&part.url);
+            status.addresses.clone_from(&part.addresses);
+        }
+    }
+}
+
+fn part(platform: &Platform<'_>, seen: &Observed) -> Part {
     let spec = &platform.object.spec;
     let Some(host) = web::host(platform) else {
         let mut steps = Vec::new();
