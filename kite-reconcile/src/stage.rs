@@ -15,6 +15,9 @@ use crate::{
     plan::{Plan, Step},
 };
 
+/// When to look again at what waits for nothing.
+pub(crate) const RESYNC: Duration = Duration::from_secs(600);
+
 /// A plan while it is made.
 pub(crate) trait Draft {
     /// What time is told by.
@@ -32,24 +35,29 @@ pub(crate) trait Draft {
     /// else of the status sums up.
     fn sum_up(&self, others: &[NewCondition], status: &mut Self::Status) -> NewCondition;
 
-    /// When to look again where no stage asks for that.
-    fn resync(&self) -> Duration;
+    /// When to look again where no stage asks for that: everything that concerns the object
+    /// is watched, this is for what a watch has missed.
+    fn resync(&self) -> Duration {
+        RESYNC
+    }
 }
 
 /// Whether the stages after one plan, too. What they tell is told in any case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     /// They do.
     Next,
     /// What they would do has to wait.
     Stop,
+    /// There is no plan, for this reason.
+    Fail(Error),
 }
 
-/// One stage of a plan. Pure.
+/// One stage of a plan. Pure. Its first lines say by which fields of what was seen it goes,
+/// beside those that the draft has made something of.
 pub(crate) trait Stage<D: Draft>: Sync {
     /// Adds what is to be done now, and what is in the way.
-    fn plan(&self, _draft: &mut D) -> Result<Flow, Error> {
-        Ok(Flow::Next)
+    fn plan(&self, _draft: &mut D) -> Flow {
+        Flow::Next
     }
 
     /// What is told of it.
@@ -77,8 +85,10 @@ pub(crate) fn compose<D: Draft>(
     mut draft: D,
 ) -> Result<Plan<D::Status>, Error> {
     for stage in stages {
-        if stage.plan(&mut draft)? == Flow::Stop {
-            break;
+        match stage.plan(&mut draft) {
+            Flow::Next => {}
+            Flow::Stop => break,
+            Flow::Fail(error) => return Err(error),
         }
     }
     let mut status = D::Status::default();
@@ -115,11 +125,11 @@ impl Finalizer {
 }
 
 impl<D: Draft> Stage<D> for Finalizer {
-    fn plan(&self, draft: &mut D) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut D) -> Flow {
         if self.is_on(draft.meta()) {
-            return Ok(Flow::Next);
+            return Flow::Next;
         }
         draft.steps().push(Step::AddFinalizer(self.0));
-        Ok(Flow::Stop)
+        Flow::Stop
     }
 }

@@ -6,7 +6,6 @@ use kube::api::PropagationPolicy;
 
 use super::{Observed, draft::ImageDraft, judge::READY, source::is_kept_by_cron};
 use crate::{
-    Error,
     objects::AnyObject,
     plan::{Change, Step},
     stage::{Finalizer, Flow, Stage},
@@ -16,20 +15,19 @@ use crate::{
 /// How many disks are named to a person at most.
 const NAMED: usize = 5;
 
-/// Of one that is to go nothing else is planned. Goes by what is made for it, and by the disks
-/// that are cloned from it.
+/// Of one that is to go nothing else is planned. Goes by `cloning` and what is made for it.
 pub(super) struct Deletion;
 
 impl Stage<ImageDraft<'_>> for Deletion {
-    fn plan(&self, draft: &mut ImageDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut ImageDraft<'_>) -> Flow {
         if draft.image.object.metadata.deletion_timestamp.is_none() {
-            return Ok(Flow::Next);
+            return Flow::Next;
         }
         let (steps, message) = next(draft.image, draft.seen);
         draft.steps = steps;
         let condition = NewCondition::new(READY, false, "Deleting", message);
         draft.found = Some((ImagePhase::Deleting, condition));
-        Ok(Flow::Stop)
+        Flow::Stop
     }
 }
 

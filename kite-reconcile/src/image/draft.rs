@@ -18,12 +18,10 @@ use super::{
 use crate::{
     objects::AnyObject,
     plan::{Change, Step},
-    stage::{Draft, Flow},
+    stage::{Draft, Flow, RESYNC},
     standing::{Needed, guarded, needed},
 };
 
-/// When to look at an image again that waits for nothing.
-const RESYNC: Duration = Duration::from_secs(600);
 /// When to look again at what is on its way out.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
 /// When to look again at what waits for somebody.

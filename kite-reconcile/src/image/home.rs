@@ -3,25 +3,22 @@
 use kite_core::{conditions::NewCondition, crd::KiteImageStatus};
 
 use super::{draft::ImageDraft, judge::READY};
-use crate::{
-    Error,
-    stage::{Flow, Stage},
-};
+use crate::stage::{Flow, Stage};
 
-/// Goes by whether the namespace is there.
+/// Goes by `is_homeless` and `platform`.
 pub(super) struct Home;
 
 impl Stage<ImageDraft<'_>> for Home {
-    fn plan(&self, draft: &mut ImageDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut ImageDraft<'_>) -> Flow {
         if !draft.seen.is_homeless {
-            return Ok(Flow::Next);
+            return Flow::Next;
         }
         let message = format!(
             "namespace {}, in which golden images are kept, is not there: create it, or name \
              another in KitePlatform spec.imageNamespace before images are made",
             draft.seen.platform.image_namespace()
         );
-        Ok(draft.fail(NewCondition::new(READY, false, "NamespaceMissing", message)))
+        draft.fail(NewCondition::new(READY, false, "NamespaceMissing", message))
     }
 
     fn report(&self, draft: &ImageDraft<'_>, status: &mut KiteImageStatus) {

@@ -4,25 +4,22 @@ use kite_core::{conditions::NewCondition, crd::KiteImageStatus};
 use kite_render::image;
 
 use super::{draft::ImageDraft, judge};
-use crate::{
-    Error,
-    stage::{Flow, Stage},
-};
+use crate::stage::{Flow, Stage};
 
-/// Goes by the disk.
+/// Goes by `disk` and `import`.
 pub(super) struct Disk;
 
 impl Stage<ImageDraft<'_>> for Disk {
-    fn plan(&self, draft: &mut ImageDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut ImageDraft<'_>) -> Flow {
         let (image, seen) = (draft.image, draft.seen);
         let Some(mut desired) = image::data_volume(image, &seen.platform) else {
-            return Ok(Flow::Next);
+            return Flow::Next;
         };
         if let Some(stored) = &seen.disk {
             // Immutable once made.
             desired.spec = stored.spec.clone();
         }
-        Ok(draft.want(&desired, seen.disk.as_ref()))
+        draft.want(&desired, seen.disk.as_ref())
     }
 
     fn report(&self, draft: &ImageDraft<'_>, status: &mut KiteImageStatus) {
@@ -32,20 +29,20 @@ impl Stage<ImageDraft<'_>> for Disk {
     }
 }
 
-/// Goes by the cron.
+/// Goes by `cron`.
 pub(super) struct Cron;
 
 impl Stage<ImageDraft<'_>> for Cron {
-    fn plan(&self, draft: &mut ImageDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut ImageDraft<'_>) -> Flow {
         let (image, seen) = (draft.image, draft.seen);
         let Some(mut desired) = image::import_cron(image, &seen.platform) else {
-            return Ok(Flow::Next);
+            return Flow::Next;
         };
         if let Some(stored) = &seen.cron {
             // Immutable once made.
             desired.spec = stored.spec.clone();
         }
-        Ok(draft.want(&desired, seen.cron.as_ref()))
+        draft.want(&desired, seen.cron.as_ref())
     }
 
     fn condition(&self, draft: &ImageDraft<'_>) -> Option<NewCondition> {

@@ -48,10 +48,10 @@ pub fn plan(object: &KiteImage, seen: &Observed) -> Result<Plan<KiteImageStatus>
 struct Readable;
 
 impl Stage<ImageDraft<'_>> for Readable {
-    fn plan(&self, draft: &mut ImageDraft<'_>) -> Result<Flow, Error> {
-        Ok(match draft.image.object.unreadable() {
+    fn plan(&self, draft: &mut ImageDraft<'_>) -> Flow {
+        match draft.image.object.unreadable() {
             Some(why) => draft.fail(unreadable(READY, "the image", &why)),
             None => Flow::Next,
-        })
+        }
     }
 }

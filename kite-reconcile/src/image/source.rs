@@ -9,30 +9,29 @@ use kube::ResourceExt as _;
 
 use super::{Observed, draft::ImageDraft, judge::READY};
 use crate::{
-    Error,
     stage::{Flow, Stage},
     standing::{Standing, standing},
 };
 
-/// Goes by the `DataSource` and, where CDI keeps that, by the cron.
+/// Goes by `source` and, where CDI keeps that, by `cron`.
 pub(super) struct Source;
 
 impl Stage<ImageDraft<'_>> for Source {
-    fn plan(&self, draft: &mut ImageDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut ImageDraft<'_>) -> Flow {
         let (image, seen) = (draft.image, draft.seen);
         if let Some(desired) = image::data_source(image, &seen.platform) {
-            return Ok(draft.want(&desired, seen.source.as_ref()));
+            return draft.want(&desired, seen.source.as_ref());
         }
         let is_taken = |source: &DataSource| !is_kept_by_cron(image, seen, source);
         if !seen.source.as_ref().is_some_and(is_taken) {
-            return Ok(Flow::Next);
+            return Flow::Next;
         }
         let message = format!(
             "DataSource {} is there and belongs to something else: it must go, or the \
              image needs another name",
             image.name
         );
-        Ok(draft.fail(NewCondition::new(READY, false, "NameTaken", message)))
+        draft.fail(NewCondition::new(READY, false, "NameTaken", message))
     }
 }
 

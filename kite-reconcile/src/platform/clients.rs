@@ -13,7 +13,7 @@ use kite_core::{
 use super::{Observed, draft::PlatformDraft};
 use crate::stage::Stage;
 
-/// Goes by the nodes, and by the gateway's addresses.
+/// Goes by `nodes`, and by the gateway's addresses.
 pub(super) struct Clients;
 
 impl Stage<PlatformDraft<'_>> for Clients {

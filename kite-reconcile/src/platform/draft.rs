@@ -12,9 +12,6 @@ use kube::api::ObjectMeta;
 use super::{Observed, part::Part};
 use crate::{context::Settings, plan::Step, stage::Draft};
 
-/// When to look at the platform again though nothing was heard.
-pub(super) const RESYNC: Duration = Duration::from_secs(600);
-
 /// When to look again for a namespace, or for what nothing tells of.
 pub(super) const SOON: Duration = Duration::from_secs(30);
 
@@ -73,9 +70,5 @@ impl Draft for PlatformDraft<'_> {
                 ..part.condition.clone()
             },
         }
-    }
-
-    fn resync(&self) -> Duration {
-        RESYNC
     }
 }

@@ -19,20 +19,19 @@ use super::{
     part::{Part, remove, want},
 };
 use crate::{
-    Error,
     matches::sets,
     plan::{Change, Step},
     stage::{Flow, Stage},
     standing::{Standing, standing},
 };
 
-/// Goes by its Service, and by whether Kite's namespace is there.
+/// Goes by `service` and `has_namespace`.
 pub(super) struct Gateway;
 
 impl Stage<PlatformDraft<'_>> for Gateway {
-    fn plan(&self, draft: &mut PlatformDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut PlatformDraft<'_>) -> Flow {
         draft.gateway = Some(draft.expose(GATEWAY_EXPOSED, part));
-        Ok(Flow::Next)
+        Flow::Next
     }
 
     fn condition(&self, draft: &PlatformDraft<'_>) -> Option<NewCondition> {

@@ -21,7 +21,7 @@ use russh::keys::{HashAlg, PublicKey};
 use super::draft::PlatformDraft;
 use crate::stage::Stage;
 
-/// Goes by the Secret with the key, and by the time.
+/// Goes by `host_key` and `now`.
 pub(super) struct HostKeys;
 
 impl Stage<PlatformDraft<'_>> for HostKeys {

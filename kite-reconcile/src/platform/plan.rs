@@ -7,20 +7,14 @@ use kite_core::{
 use kite_render::Platform;
 
 use super::{
-    Observed,
-    clients::Clients,
-    draft::{PlatformDraft, RESYNC},
-    gateway::Gateway,
-    host_keys::HostKeys,
-    references::References,
-    unread,
-    web::Web,
+    Observed, clients::Clients, draft::PlatformDraft, gateway::Gateway, host_keys::HostKeys,
+    references::References, unread, web::Web,
 };
 use crate::{
     Error,
     context::Settings,
     plan::Plan,
-    stage::{Stage, compose},
+    stage::{RESYNC, Stage, compose},
 };
 
 /// The stages, in the order in which they plan and in which their conditions are told.

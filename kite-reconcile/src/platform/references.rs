@@ -22,7 +22,7 @@ use kube::{ResourceExt as _, api::ListParams};
 use super::draft::{PlatformDraft, SOON};
 use crate::stage::Stage;
 
-/// Goes by what is missing, and what could not be looked for.
+/// Goes by `missing` and `unseen`.
 pub(super) struct References;
 
 impl Stage<PlatformDraft<'_>> for References {

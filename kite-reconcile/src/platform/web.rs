@@ -17,18 +17,15 @@ use super::{
     draft::PlatformDraft,
     part::{Part, remove, want},
 };
-use crate::{
-    Error,
-    stage::{Flow, Stage},
-};
+use crate::stage::{Flow, Stage};
 
-/// Goes by its Ingress and routes, by the Gateway, and by whether Kite's namespace is there.
+/// Goes by `ingress`, `route`, `redirect`, `gateway` and `has_namespace`.
 pub(super) struct Web;
 
 impl Stage<PlatformDraft<'_>> for Web {
-    fn plan(&self, draft: &mut PlatformDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut PlatformDraft<'_>) -> Flow {
         draft.web = Some(draft.expose(WEB_EXPOSED, part));
-        Ok(Flow::Next)
+        Flow::Next
     }
 
     fn condition(&self, draft: &PlatformDraft<'_>) -> Option<NewCondition> {

@@ -20,8 +20,6 @@ use crate::{
     standing::guarded,
 };
 
-/// When to look at a user again that waits for nothing.
-pub(super) const RESYNC: Duration = Duration::from_secs(600);
 /// When to look again at what is on its way.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(3);
 
@@ -97,10 +95,6 @@ impl Draft for UserDraft<'_> {
         };
         status.phase = Some(phase);
         ready
-    }
-
-    fn resync(&self) -> Duration {
-        RESYNC
     }
 }
 

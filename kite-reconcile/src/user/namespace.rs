@@ -11,18 +11,17 @@ use super::{
     walls::want_walls,
 };
 use crate::{
-    Error,
     context::Settings,
     plan::{Change, Step},
     stage::{Flow, Stage},
     standing::{Needed, guarded, needed},
 };
 
-/// Goes by the namespace; while it is on its way out, by its walls.
+/// Goes by `namespace`; while that is on its way out, by what [`want_walls`] does.
 pub(super) struct Namespace;
 
 impl Stage<UserDraft<'_>> for Namespace {
-    fn plan(&self, draft: &mut UserDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut UserDraft<'_>) -> Flow {
         let (user, seen, settings) = (draft.user, draft.seen, draft.settings);
         let desired = namespace::namespace(user, settings.pod_security);
         match needed(&desired, seen.namespace.as_ref(), "user") {
@@ -35,7 +34,7 @@ impl Stage<UserDraft<'_>> for Namespace {
             }
             Needed::Wait(message) => {
                 want_walls(&mut draft.steps, user, seen, settings);
-                return Ok(draft.wait("WaitingForDeletion", message));
+                return draft.wait("WaitingForDeletion", message);
             }
             Needed::Blocked(message) => {
                 // What holds up the end of a namespace of an earlier life.
@@ -45,10 +44,10 @@ impl Stage<UserDraft<'_>> for Namespace {
                         |step: &Step| matches!(step, Step::Change(Change::RemoveFinalizer(..)));
                     draft.steps.retain(lets_go);
                 }
-                return Ok(draft.wait("NameTaken", message));
+                return draft.wait("NameTaken", message);
             }
         }
-        Ok(Flow::Next)
+        Flow::Next
     }
 
     fn condition(&self, draft: &UserDraft<'_>) -> Option<NewCondition> {
@@ -89,13 +88,13 @@ pub(super) fn is_leaving<K: Object>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some()
 }
 
-/// Goes by the bindings in the namespace.
+/// Goes by `grants`.
 pub(super) struct Grants;
 
 impl Stage<UserDraft<'_>> for Grants {
-    fn plan(&self, draft: &mut UserDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut UserDraft<'_>) -> Flow {
         want_grants(&mut draft.steps, draft.user, draft.seen, draft.settings);
-        Ok(Flow::Next)
+        Flow::Next
     }
 }
 

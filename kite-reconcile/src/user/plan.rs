@@ -9,7 +9,7 @@ use kite_render::{User, namespace};
 
 use super::{
     Observed, delete,
-    draft::{NAMESPACE_READY, READY, RESERVED, RESYNC, UserDraft},
+    draft::{NAMESPACE_READY, READY, RESERVED, UserDraft},
     namespace::{Grants, Namespace, want_grants},
     quota::{Quota, usage},
     reserved::Names,
@@ -20,7 +20,7 @@ use crate::{
     context::Settings,
     plan::Plan,
     platform,
-    stage::{Finalizer, Stage, compose},
+    stage::{Finalizer, RESYNC, Stage, compose},
     standing::{Standing, standing},
     unreadable::{as_before, unreadable},
 };

@@ -4,21 +4,18 @@ use kite_core::crd::{KiteUserStatus, KiteVirtualMachine, Usage};
 use kite_render::quota;
 
 use super::draft::{UserDraft, want};
-use crate::{
-    Error,
-    stage::{Flow, Stage},
-};
+use crate::stage::{Flow, Stage};
 
-/// Goes by the quota, the VMs, and how `KubeVirt` is configured.
+/// Goes by `quota`, `vms` and `kubevirt`.
 pub(super) struct Quota;
 
 impl Stage<UserDraft<'_>> for Quota {
-    fn plan(&self, draft: &mut UserDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut UserDraft<'_>) -> Flow {
         let seen = draft.seen;
         let given = quota::Given::to(&seen.vms);
         let quota = quota::resource_quota(draft.user, &given, &seen.overhead(draft.settings));
         want(&mut draft.steps, &quota, seen.quota.as_ref());
-        Ok(Flow::Next)
+        Flow::Next
     }
 
     fn report(&self, draft: &UserDraft<'_>, status: &mut KiteUserStatus) {

@@ -10,29 +10,28 @@ use super::{
     namespace::NOT_MADE,
 };
 use crate::{
-    Error,
     claims::{ClaimState, holder_text},
     stage::{Flow, Stage},
 };
 
-/// Goes by the claims, and by whether there is a namespace.
+/// Goes by `claims` and `namespace`.
 pub(super) struct Names;
 
 impl Stage<UserDraft<'_>> for Names {
-    fn plan(&self, draft: &mut UserDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut UserDraft<'_>) -> Flow {
         let claims = &draft.seen.claims;
         draft.steps = claims.wants();
         if draft.steps.is_empty() {
             draft.steps = claims.give_back(|_| true);
         }
         if !draft.steps.is_empty() {
-            return Ok(Flow::Stop);
+            return Flow::Stop;
         }
         let lost = claims.wanted.iter().any(|claim| !claim.is_mine());
         if lost && draft.seen.namespace.is_none() {
-            return Ok(draft.wait("NotMade", NOT_MADE));
+            return draft.wait("NotMade", NOT_MADE);
         }
-        Ok(Flow::Next)
+        Flow::Next
     }
 
     fn condition(&self, draft: &UserDraft<'_>) -> Option<NewCondition> {

@@ -11,24 +11,23 @@ use kube::ResourceExt as _;
 use super::{
     Observed,
     closed::{self, Closed},
-    draft::{LOOK_AGAIN, RESYNC, UserDraft, want},
+    draft::{LOOK_AGAIN, UserDraft, want},
     namespace::is_leaving,
 };
 use crate::{
-    Error,
     context::Settings,
     plan::{Change, Step},
-    stage::{Flow, Stage},
+    stage::{Flow, RESYNC, Stage},
 };
 
-/// Goes by the policies, by whether machines are behind them, and by what the platform's
-/// settings and the cluster have closed.
+/// Goes by `policies`, `namespace`, `has_machines`, `cluster`, `blocked`, `exposure`, the
+/// nameservers, `image_namespaces`, `unread` and `now`.
 pub(super) struct Walls;
 
 impl Stage<UserDraft<'_>> for Walls {
-    fn plan(&self, draft: &mut UserDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut UserDraft<'_>) -> Flow {
         want_walls(&mut draft.steps, draft.user, draft.seen, draft.settings);
-        Ok(Flow::Next)
+        Flow::Next
     }
 
     fn look_again(&self, draft: &UserDraft<'_>) -> Option<Duration> {

@@ -18,15 +18,19 @@ use crate::{
     stage::{Flow, Stage},
 };
 
-/// Its keys and its user data. Goes by both Secrets and, where the disk does not say what
-/// the guest is, by the image.
+/// Its keys and its user data. Goes by `key_secret`, `cloud_init`, `disk` and `image`.
 pub(super) struct Secrets;
 
 impl Stage<VmDraft<'_>> for Secrets {
-    fn plan(&self, draft: &mut VmDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         let may_be_made = draft.obstacles.is_empty() && (draft.is_entitled || !draft.is_new());
-        draft.is_prepared = may_be_made && keys_and_user_data(draft)?;
-        Ok(Flow::Next)
+        if may_be_made {
+            match keys_and_user_data(draft) {
+                Ok(are_there) => draft.is_prepared = are_there,
+                Err(error) => return Flow::Fail(error),
+            }
+        }
+        Flow::Next
     }
 }
 
@@ -58,17 +62,17 @@ fn keys_and_user_data(draft: &mut VmDraft<'_>) -> Result<bool, Error> {
     }
 }
 
-/// The Service for SSH, and where the VM is reached. Goes by that Service, the keys, the
-/// claims, and what makes up the domain and the gateway's address.
+/// The Service for SSH, and where the VM is reached. Goes by `access_service`, `key_secret`,
+/// `claims`, `ingress`, `route`, `platform` and the gateway's port and addresses.
 pub(super) struct Access;
 
 impl Stage<VmDraft<'_>> for Access {
-    fn plan(&self, draft: &mut VmDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         if draft.is_prepared && draft.is_entitled {
             let stored = draft.seen.access_service.as_ref();
             draft.wanted(&service::access(draft.vm), stored);
         }
-        Ok(Flow::Next)
+        Flow::Next
     }
 
     fn report(&self, draft: &VmDraft<'_>, status: &mut KiteVirtualMachineStatus) {

@@ -25,7 +25,6 @@ use super::{
     volume::Overhead,
 };
 use crate::{
-    Error,
     plan::{Change, Refusal, Step},
     refused::Refused,
     reports,
@@ -58,15 +57,15 @@ fn is_bound(claim: &PersistentVolumeClaim) -> bool {
         .is_some_and(|status| status.phase.as_deref() == Some("Bound"))
 }
 
-/// The disk, once both Secrets are there. Goes by the disk with its claim, the image, the
-/// instance, and what was refused.
+/// The disk, once both Secrets are there. Goes by `disk`, `claim`, `image`, `platform`,
+/// `instance` and `refused`.
 pub(super) struct Disk;
 
 impl Stage<VmDraft<'_>> for Disk {
-    fn plan(&self, draft: &mut VmDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         // What is left of a VM that has lost its disk is kept as it should be.
         draft.is_prepared = draft.is_prepared && (draft.loss.is_some() || made(draft));
-        Ok(Flow::Next)
+        Flow::Next
     }
 
     fn condition(&self, draft: &VmDraft<'_>) -> Option<NewCondition> {
@@ -110,13 +109,13 @@ fn made(draft: &mut VmDraft<'_>) -> bool {
 }
 
 /// Has the disk grow, after all else, because storage may not be able to: see
-/// [`Change::Grow`]. Goes by the disk with its claim, the instance, and what was refused.
+/// [`Change::Grow`]. Goes by `disk`, `claim`, `instance` and `refused`.
 pub(super) struct Growing;
 
 impl Stage<VmDraft<'_>> for Growing {
-    fn plan(&self, draft: &mut VmDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         if !draft.is_prepared || draft.loss.is_some() {
-            return Ok(Flow::Next);
+            return Flow::Next;
         }
         let (vm, seen) = (draft.vm, draft.seen);
         // Only once it is bound it may grow.
@@ -129,7 +128,7 @@ impl Stage<VmDraft<'_>> for Growing {
             let grow = Change::Grow(Box::new(grown));
             draft.steps.push(Step::Change(grow));
         }
-        Ok(Flow::Next)
+        Flow::Next
     }
 }
 

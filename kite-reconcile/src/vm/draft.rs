@@ -24,13 +24,9 @@ use super::{
 use crate::{
     objects::AnyObject,
     plan::{Change, Step},
-    stage::Draft,
+    stage::{Draft, RESYNC},
     standing::{Needed, guarded, needed},
 };
-
-/// When to look at a VM again that waits for nothing: everything that concerns
-/// it is watched, this is for what a watch has missed.
-const RESYNC: Duration = Duration::from_secs(600);
 
 /// When to look again at what waits for something that may not lead back here,
 /// such as a claim of CDI's that has to be bound before it grows.

@@ -14,30 +14,29 @@ use kite_core::{
 
 use super::draft::{Obstacle, Seen, VmDraft};
 use crate::{
-    Error,
     plan::Step,
     stage::{Flow, Stage},
 };
 
-/// Deletes a VM whose time is over. Goes by the time.
+/// Deletes a VM whose time is over. Goes by `now`.
 pub(super) struct Due;
 
 impl Stage<VmDraft<'_>> for Due {
-    fn plan(&self, draft: &mut VmDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         let expiry = Expiry::of(draft.vm.object, draft.seen.now);
         if !expiry.is_some_and(|expiry| expiry.is_due()) {
-            return Ok(Flow::Next);
+            return Flow::Next;
         }
         draft.steps.push(Step::DeleteSelf);
-        Ok(Flow::Stop)
+        Flow::Stop
     }
 }
 
-/// Has nothing made of a new VM whose time is over. Goes by the time.
+/// Has nothing made of a new VM whose time is over. Goes by `now`.
 pub(super) struct TooLate;
 
 impl Stage<VmDraft<'_>> for TooLate {
-    fn plan(&self, draft: &mut VmDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         let expiry = Expiry::of(draft.vm.object, draft.seen.now).filter(|_| draft.is_new());
         let expired = expiry.filter(Expiry::is_expired);
         draft.obstacles.extend(expired.map(|expiry| Obstacle {
@@ -48,11 +47,11 @@ impl Stage<VmDraft<'_>> for TooLate {
             },
             phase: VmPhase::Failed,
         }));
-        Ok(Flow::Next)
+        Flow::Next
     }
 }
 
-/// Tells of its end. Goes by the time.
+/// Tells of its end. Goes by `now`.
 pub(super) struct End;
 
 impl Stage<VmDraft<'_>> for End {

@@ -14,7 +14,6 @@ use kube::api::PropagationPolicy;
 
 use super::{draft::VmDraft, observe::Observed, reserved::has_domain};
 use crate::{
-    Error,
     matches::is_applied,
     objects::AnyObject,
     plan::{Change, Refusal, Step},
@@ -224,18 +223,18 @@ fn unknown(reason: &str, message: impl Into<String>) -> NewCondition {
     NewCondition::new(EXPOSED, ConditionStatus::Unknown, reason, message)
 }
 
-/// What leads from the domain to the VM. Goes by the Service for that, by Ingress and route,
-/// the claims, the platform's settings, the certificate, and what was refused.
+/// What leads from the domain to the VM. Goes by `web_service`, `ingress`, `route`, `claims`,
+/// `platform`, `certificate_missing` and `refused`.
 pub(super) struct Exposure;
 
 impl Stage<VmDraft<'_>> for Exposure {
-    fn plan(&self, draft: &mut VmDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         if draft.is_prepared {
             let stored = draft.seen.web_service.as_ref();
             let is_led = draft.wanted(&service::web(draft.vm), stored);
             expose(draft, is_led);
         }
-        Ok(Flow::Next)
+        Flow::Next
     }
 
     fn condition(&self, draft: &VmDraft<'_>) -> Option<NewCondition> {

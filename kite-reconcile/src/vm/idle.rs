@@ -22,7 +22,7 @@ use super::{
 };
 use crate::stage::Stage;
 
-/// Tells whether it is idle. Goes by the time, the instance and the Lease.
+/// Tells whether it is idle. Goes by `activity`, `instance` and `now`.
 pub(super) struct Idle;
 
 impl Stage<VmDraft<'_>> for Idle {

@@ -11,22 +11,22 @@ use super::{
     observe::{ImageSeen, Observed},
 };
 use crate::{
-    Error,
     image::stands_still,
     stage::{Flow, Stage},
 };
 
-/// Goes by the image, once the VM has its login name and nothing else is in the way.
+/// Goes by `image`, once the VM has its login name and nothing else is in the way, and by
+/// `disk`.
 pub(super) struct Image;
 
 impl Stage<VmDraft<'_>> for Image {
-    fn plan(&self, draft: &mut VmDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         if draft.is_new() && draft.obstacles.is_empty() && draft.is_entitled {
             draft
                 .obstacles
                 .extend(obstacle(draft.vm, &draft.seen.image));
         }
-        Ok(Flow::Next)
+        Flow::Next
     }
 
     fn condition(&self, draft: &VmDraft<'_>) -> Option<NewCondition> {

@@ -13,7 +13,7 @@ use kite_render::{Vm, keys::VmKeys};
 use super::{draft::VmDraft, exposed, judge::DiskState, lost, observe::Observed};
 use crate::stage::Stage;
 
-/// Goes by the owner, the keys, and the disk with its claim.
+/// Goes by `owner`, `key_secret`, `disk` and `claim`.
 pub(super) struct Login;
 
 impl Stage<VmDraft<'_>> for Login {

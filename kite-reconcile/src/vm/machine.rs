@@ -8,18 +8,15 @@ use kite_core::{
 use kite_render::machine;
 
 use super::{draft::VmDraft, hold::power, image::hardware, quota, walls};
-use crate::{
-    Error,
-    stage::{Flow, Stage},
-};
+use crate::stage::{Flow, Stage};
 
 /// The machine of the VM as it may be. What runs can always be switched off, whatever else is
-/// in the way. Goes by the machine, the instance, what decides whether it is to be on, the
-/// walls, what the guest is, and the platform's nameservers.
+/// in the way. Goes by `machine`, `instance`, `disk`, `image`, `is_unwalled`, `platform`, and
+/// what says whether it is to be on: `owner`, `activity` and `now`.
 pub(super) struct Machine;
 
 impl Stage<VmDraft<'_>> for Machine {
-    fn plan(&self, draft: &mut VmDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         let seen = draft.seen;
         let may_start = draft.is_prepared && draft.has_disk();
         let unwalled = walls::obstacle(draft.vm, seen).filter(|_| seen.is_unwalled);
@@ -35,7 +32,7 @@ impl Stage<VmDraft<'_>> for Machine {
             machine::ask(&mut desired, &seen.platform.nameservers);
             draft.wanted(&desired, seen.machine.as_ref());
         }
-        Ok(Flow::Next)
+        Flow::Next
     }
 
     fn condition(&self, draft: &VmDraft<'_>) -> Option<NewCondition> {

@@ -30,23 +30,22 @@ use super::{
     resize,
 };
 use crate::{
-    Error,
     cache::reading::as_known,
     plan::{Change, Refusal, Step},
     stage::{Flow, Stage},
     standing::{Standing, standing},
 };
 
-/// The orders, when nothing else is left to do. Goes by them, by how `KubeVirt` is configured,
-/// by the instance, and by what decides whether the VM is to be on.
+/// The orders, when nothing else is left to do. Goes by `moves`, `instance`, `kubevirt`,
+/// `refused`, and what says whether the VM is to be on: `owner`, `activity` and `now`.
 pub(super) struct Moving;
 
 impl Stage<VmDraft<'_>> for Moving {
-    fn plan(&self, draft: &mut VmDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         if draft.steps.is_empty() {
             draft.steps.extend(step(draft.vm, draft.seen));
         }
-        Ok(Flow::Next)
+        Flow::Next
     }
 
     fn deadline(&self, (_, seen): &Seen<'_>) -> Option<Timestamp> {

@@ -27,7 +27,6 @@ use super::{
     observe::Observed,
 };
 use crate::{
-    Error,
     claims::ClaimState,
     objects::AnyObject,
     plan::{Change, Refusal, Step},
@@ -36,18 +35,18 @@ use crate::{
 };
 
 /// Has a VM without a disk made under its offer's claim, and one that has it note that.
-/// Goes by the offer with its claim, the disk, the machine, and what was refused.
+/// Goes by `offer`, `disk`, `machine`, `refused` and `now`.
 pub(super) struct Offer;
 
 impl Stage<VmDraft<'_>> for Offer {
-    fn plan(&self, draft: &mut VmDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         let (vm, seen) = (draft.vm, draft.seen);
         if seen.own_disk(vm).is_some() || draft.loss.is_some() {
             draft.steps.extend(note(vm, seen));
         } else {
             gate(draft);
         }
-        Ok(Flow::Next)
+        Flow::Next
     }
 
     fn condition(&self, draft: &VmDraft<'_>) -> Option<NewCondition> {

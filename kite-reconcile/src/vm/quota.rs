@@ -54,7 +54,6 @@ use super::{
     offer,
 };
 use crate::{
-    Error,
     plan::Step,
     stage::{Flow, Stage},
 };
@@ -63,12 +62,12 @@ use crate::{
 /// back here sooner.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-/// What the VM may have. Goes by the owner and their other VMs, by the disk with its claim,
-/// the machine, the instance, and the offer.
+/// What the VM may have. Goes by `owner`, the siblings, `disk`, `claim`, `machine`,
+/// `instance` and `offer`.
 pub(super) struct Quota;
 
 impl Stage<VmDraft<'_>> for Quota {
-    fn plan(&self, draft: &mut VmDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         let (vm, seen) = (draft.vm, draft.seen);
         let is_unhindered = || draft.is_entitled && draft.obstacles.is_empty();
         let may_ask = match &seen.disk {
@@ -80,7 +79,7 @@ impl Stage<VmDraft<'_>> for Quota {
         if draft.is_new() && draft.obstacles.is_empty() {
             draft.obstacles.extend(obstacle(&draft.share, &ALL, seen));
         }
-        Ok(Flow::Next)
+        Flow::Next
     }
 
     fn report(&self, draft: &VmDraft<'_>, status: &mut KiteVirtualMachineStatus) {
@@ -101,7 +100,7 @@ impl Stage<VmDraft<'_>> for Quota {
 pub(super) struct Asking;
 
 impl Stage<VmDraft<'_>> for Asking {
-    fn plan(&self, draft: &mut VmDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         let told = draft.vm.object.status.as_ref();
         let told = told.and_then(|it| it.asking.as_ref());
         let asking = draft.share.asking.as_ref();
@@ -111,7 +110,7 @@ impl Stage<VmDraft<'_>> for Asking {
             let obstacles = &mut draft.obstacles;
             obstacles.retain(|obstacle| obstacle.condition.reason != WAITING_FOR_QUOTA);
         }
-        Ok(Flow::Next)
+        Flow::Next
     }
 }
 

@@ -8,22 +8,21 @@ use kite_render::Vm;
 
 use super::{draft::VmDraft, exposed, observe::Observed};
 use crate::{
-    Error,
     claims::{ClaimState, WantedClaim, holder_text},
     stage::{Flow, Stage},
 };
 
-/// Has what is wanted reserved before anything is made. Goes by the claims.
+/// Has what is wanted reserved before anything is made. Goes by `claims`.
 pub(super) struct Names;
 
 impl Stage<VmDraft<'_>> for Names {
-    fn plan(&self, draft: &mut VmDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         draft.steps = draft.seen.claims.wants();
-        Ok(if draft.steps.is_empty() {
+        if draft.steps.is_empty() {
             Flow::Next
         } else {
             Flow::Stop
-        })
+        }
     }
 
     fn condition(&self, draft: &VmDraft<'_>) -> Option<NewCondition> {
@@ -32,17 +31,17 @@ impl Stage<VmDraft<'_>> for Names {
 }
 
 /// Gives back what is not wanted any more, once all else is done and nothing leads from it.
-/// Goes by the claims, the Ingress and the route.
+/// Goes by `claims`, `ingress` and `route`.
 pub(super) struct FormerNames;
 
 impl Stage<VmDraft<'_>> for FormerNames {
-    fn plan(&self, draft: &mut VmDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         if draft.steps.is_empty() {
             let (vm, seen) = (draft.vm, draft.seen);
             let unled = |claim: &_| !exposed::leads_from(vm, seen, claim);
             draft.steps.extend(seen.claims.give_back(unled));
         }
-        Ok(Flow::Next)
+        Flow::Next
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{reports::words_of, stage::Stage};
 
-/// Goes by the instance, the orders to move it, and how `KubeVirt` is configured.
+/// Goes by `instance`, `kubevirt`, `moves`, `resizing_since`, `refused` and `now`.
 pub(super) struct Resize;
 
 impl Stage<VmDraft<'_>> for Resize {

@@ -35,12 +35,11 @@ use super::{
     observe::Observed,
 };
 use crate::{
-    Error,
     plan::{Change, Step},
     stage::{Flow, Stage},
 };
 
-/// Tells what a restart would change. Goes by the machine and the instance.
+/// Tells what a restart would change. Goes by `machine` and `instance`.
 pub(super) struct Required;
 
 impl Stage<VmDraft<'_>> for Required {
@@ -49,18 +48,19 @@ impl Stage<VmDraft<'_>> for Required {
     }
 }
 
-/// The restart that the spec asks for, when nothing else is left to do. Goes by the machine,
-/// the instance, and what decides whether the VM is to be on.
+/// The restart that the spec asks for, when nothing else is left to do. Goes by `machine`,
+/// `instance`, `restart_asked`, and what says whether the VM is to be on: `owner`, `activity`
+/// and `now`.
 pub(super) struct Restarting;
 
 impl Stage<VmDraft<'_>> for Restarting {
-    fn plan(&self, draft: &mut VmDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         draft.may_restart = draft.steps.is_empty();
         let restart = plan(draft.vm, draft.seen, draft.may_restart);
         draft.steps.extend(restart.step);
         // A restart gives it its size, too.
         let restarts = draft.seen.restart_asked || restart.again.is_some();
-        Ok(if restarts { Flow::Stop } else { Flow::Next })
+        if restarts { Flow::Stop } else { Flow::Next }
     }
 
     fn report(&self, draft: &VmDraft<'_>, status: &mut KiteVirtualMachineStatus) {

@@ -10,20 +10,17 @@ use super::{
     draft::{Obstacle, VmDraft},
     observe::Observed,
 };
-use crate::{
-    Error,
-    stage::{Flow, Stage},
-};
+use crate::stage::{Flow, Stage};
 
-/// Goes by the owner and, where they say that the walls stand, by whether one is missing.
+/// Goes by `owner` and `is_unwalled`.
 pub(super) struct Walls;
 
 impl Stage<VmDraft<'_>> for Walls {
-    fn plan(&self, draft: &mut VmDraft<'_>) -> Result<Flow, Error> {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         if draft.is_new() {
             draft.obstacles.extend(obstacle(draft.vm, draft.seen));
         }
-        Ok(Flow::Next)
+        Flow::Next
     }
 }
 

@@ -121,7 +121,7 @@ pub(super) const ALL: &[Mutation] = &[
         what: "builds a user's walls in a namespace that is somebody else's",
         file: "kite-reconcile/src/user/namespace.rs",
         edits: &[(
-            "return Ok(draft.wait(\"NameTaken\", message));",
+            "return draft.wait(\"NameTaken\", message);",
             "drop(message);",
         )],
         first: (Properties, "user_laws::no_tenant"),
@@ -145,7 +145,7 @@ pub(super) const ALL: &[Mutation] = &[
              }) {
                  let deletion = crate::plan::Change::Delete(disk.into(), kube::api::PropagationPolicy::Background);
                  draft.steps.push(crate::plan::Step::Change(deletion));
-                 return Ok(Flow::Stop);
+                 return Flow::Stop;
              }
              let Some(mut desired) = image::data_volume(image, &seen.platform) else {",
         )],
@@ -156,9 +156,9 @@ pub(super) const ALL: &[Mutation] = &[
         what: "makes an image's disk in a tenant's namespace",
         file: IMAGE,
         edits: &[(
-            "Ok(draft.want(&desired, seen.disk.as_ref()))",
+            "draft.want(&desired, seen.disk.as_ref())",
             "desired.metadata.namespace = Some(\"kite-user-bob\".to_owned());
-             Ok(draft.want(&desired, seen.disk.as_ref()))",
+             draft.want(&desired, seen.disk.as_ref())",
         )],
         first: (Properties, "image_laws::"),
     },
@@ -167,8 +167,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "does not make the DataSource that VMs clone an image by",
         file: "kite-reconcile/src/image/source.rs",
         edits: &[(
-            "return Ok(draft.want(&desired, seen.source.as_ref()));",
-            "drop(desired); return Ok(Flow::Next);",
+            "return draft.want(&desired, seen.source.as_ref());",
+            "drop(desired); return Flow::Next;",
         )],
         first: (Properties, "image_laws::"),
     },
