@@ -96,6 +96,7 @@ pub mod offer;
 pub mod operator;
 pub mod plan;
 pub mod platform;
+mod progress;
 mod refused;
 mod reports;
 mod run;

@@ -13,7 +13,7 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Context, Settings, image, kept, kinds::KiteKinds, offer, platform, stage::of_vm, triggers,
+    Context, Settings, image, kept, kinds::KiteKinds, offer, platform, progress::of_vm, triggers,
     user, vm,
 };
 

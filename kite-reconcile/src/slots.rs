@@ -3,7 +3,7 @@
 
 /// Declares what there is under names that follow from the owner's: a field for each, of
 /// its kind, with how it is named. Where the owner goes by itself, by its finalizer, each
-/// also says at which stage it goes, and by which rule it is told whether it is left.
+/// also says with what it goes, and by which rule it is told whether it is left.
 macro_rules! slots {
     (
         $(#[$meta:meta])*
@@ -41,7 +41,7 @@ macro_rules! slots {
         pub struct $Made:ident of $Owner:ty, seen by $Observed:ty;
         $(
             $(#[$doc:meta])*
-            $field:ident: $kind:ident = $name:expr, goes at $stage:ident by $left:path;
+            $field:ident: $kind:ident = $name:expr, goes with $part:ident by $left:path;
         )*
     ) => {
         $crate::slots::slots! {
@@ -51,11 +51,11 @@ macro_rules! slots {
         }
 
         impl $Made {
-            /// What is left of it at this stage.
-            pub(super) fn left(&self, of: &$Owner, seen: &$Observed, at: Stage) -> Vec<Left> {
+            /// What is left of what goes with this part.
+            pub(super) fn left(&self, of: &$Owner, seen: &$Observed, part: Teardown) -> Vec<Left> {
                 let mut left = Vec::new();
                 $(
-                    if at == Stage::$stage {
+                    if part == Teardown::$part {
                         left.push($left(of, seen, self.$field.as_ref(), &$name(of.name)));
                     }
                 )*

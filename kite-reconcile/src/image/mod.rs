@@ -5,8 +5,14 @@
 //! already. VMs clone it by the `DataSource` of its name, whatever stands behind
 //! that; their disks are copies of their own, and outlive it.
 
+mod delete;
+mod draft;
+mod home;
+mod import;
 mod judge;
 mod plan;
+mod size;
+mod source;
 
 use std::ops::Deref;
 

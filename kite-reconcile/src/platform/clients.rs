@@ -5,15 +5,33 @@ use std::net::IpAddr;
 use kite_core::{
     conditions::NewCondition,
     crd::{
-        GatewayExposure, KitePlatformSpec, TrafficPolicy, platform_condition::CLIENT_ADDRESSES_SEEN,
+        GatewayExposure, KitePlatformSpec, KitePlatformStatus, TrafficPolicy,
+        platform_condition::CLIENT_ADDRESSES_SEEN,
     },
 };
 
-use super::Observed;
+use super::{Observed, draft::PlatformDraft};
+use crate::stage::Stage;
+
+/// Goes by `nodes`, and by the gateway's addresses.
+pub(super) struct Clients;
+
+impl Stage<PlatformDraft<'_>> for Clients {
+    fn condition(&self, draft: &PlatformDraft<'_>) -> Option<NewCondition> {
+        let settings = draft.settings;
+        let spec = &draft.platform.object.spec;
+        condition(spec, settings.proxied, settings.web_direct)
+    }
+
+    fn report(&self, draft: &PlatformDraft<'_>, status: &mut KitePlatformStatus) {
+        let balancers = draft.gateway.as_ref().map(|part| &part.addresses[..]);
+        status.cluster_addresses = shared_addresses(draft.seen, balancers.unwrap_or_default());
+    }
+}
 
 /// The addresses behind each of which there may be many clients, in CIDR notation: those
 /// of nodes, of pods, and `balancers`.
-pub(super) fn shared_addresses(seen: &Observed, balancers: &[String]) -> Vec<String> {
+fn shared_addresses(seen: &Observed, balancers: &[String]) -> Vec<String> {
     // Some balancers have names instead.
     let balancers = balancers.iter().filter_map(|address| {
         let address: IpAddr = address.parse().ok()?;
@@ -34,7 +52,7 @@ const WEB: &str = "the API sees the addresses of the cluster's proxies instead o
 /// What is said of it; nothing where neither the gateway is exposed nor anything is known
 /// of the web page. `is_web_direct` says that the API takes no proxy's word for clients'
 /// addresses.
-pub(super) fn condition(
+fn condition(
     spec: &KitePlatformSpec,
     is_proxied: bool,
     is_web_direct: bool,

@@ -1,8 +1,13 @@
 //! How the SSH gateway is reached.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::Service;
 use kite_core::{
-    crd::{GatewayServiceType, TrafficPolicy, platform_condition::GATEWAY_EXPOSED},
+    conditions::NewCondition,
+    crd::{
+        GatewayServiceType, KitePlatformStatus, TrafficPolicy, platform_condition::GATEWAY_EXPOSED,
+    },
     names,
 };
 use kite_render::{Platform, platform::gateway};
@@ -10,15 +15,43 @@ use kube::api::PropagationPolicy;
 
 use super::{
     Observed,
+    draft::{PlatformDraft, SOON},
     part::{Part, remove, want},
 };
 use crate::{
     matches::sets,
     plan::{Change, Step},
+    stage::{Flow, Stage},
     standing::{Standing, standing},
 };
 
-pub(super) fn part(platform: &Platform<'_>, seen: &Observed) -> Part {
+/// Goes by `service` and `has_namespace`.
+pub(super) struct Gateway;
+
+impl Stage<PlatformDraft<'_>> for Gateway {
+    fn plan(&self, draft: &mut PlatformDraft<'_>) -> Flow {
+        draft.gateway = Some(draft.expose(GATEWAY_EXPOSED, part));
+        Flow::Next
+    }
+
+    fn condition(&self, draft: &PlatformDraft<'_>) -> Option<NewCondition> {
+        Some(draft.gateway.as_ref()?.condition.clone())
+    }
+
+    fn report(&self, draft: &PlatformDraft<'_>, status: &mut KitePlatformStatus) {
+        if let Some(part) = &draft.gateway {
+            status.gateway_addresses.clone_from(&part.addresses);
+            status.gateway_port = part.port;
+        }
+    }
+
+    fn look_again(&self, draft: &PlatformDraft<'_>) -> Option<Duration> {
+        // Nothing tells of a namespace that comes.
+        (!draft.seen.has_namespace).then_some(SOON)
+    }
+}
+
+fn part(platform: &Platform<'_>, seen: &Observed) -> Part {
     let spec = &platform.object.spec.gateway;
     let mut steps = Vec::new();
     let Some(desired) = gateway::service(platform) else {

@@ -13,10 +13,36 @@ use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Time};
 use kite_core::{
     conditions::NewCondition,
-    crd::{GatewayHostKey, platform_condition::GATEWAY_HOST_KEY_KEPT},
+    crd::{GatewayHostKey, KitePlatformStatus, platform_condition::GATEWAY_HOST_KEY_KEPT},
     names::{self, key_secret},
 };
 use russh::keys::{HashAlg, PublicKey};
+
+use super::draft::PlatformDraft;
+use crate::stage::Stage;
+
+/// Goes by `host_key` and `now`.
+pub(super) struct HostKeys;
+
+impl Stage<PlatformDraft<'_>> for HostKeys {
+    fn condition(&self, draft: &PlatformDraft<'_>) -> Option<NewCondition> {
+        // Of a gateway that others expose, or nobody, nothing is said; what its key is, and
+        // which it replaces, is told all the same.
+        let is_exposed = draft.platform.object.spec.gateway.enabled;
+        looked(draft).1.filter(|_| is_exposed)
+    }
+
+    fn report(&self, draft: &PlatformDraft<'_>, status: &mut KitePlatformStatus) {
+        status.gateway_host_keys = looked(draft).0;
+    }
+}
+
+fn looked(draft: &PlatformDraft<'_>) -> (Vec<GatewayHostKey>, Option<NewCondition>) {
+    let (platform, seen) = (draft.platform, draft.seen);
+    let told = platform.object.status.as_ref();
+    let told = told.map_or(&[][..], |it| &it.gateway_host_keys);
+    look(told, seen.host_key.as_ref(), platform.namespace, seen.now)
+}
 
 /// How long it is told that the key has changed: by then those who use it have met that.
 const TOLD_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -24,7 +50,7 @@ const TOLD_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// The host keys to tell, and what is said of them; `told` are those that were so far,
 /// `secret` is where the key lies in `namespace`. What cannot be seen any more stays told: by
 /// that it is known whether what comes is another.
-pub(super) fn look(
+fn look(
     told: &[GatewayHostKey],
     secret: Option<&Secret>,
     namespace: &str,

@@ -7,6 +7,7 @@
 //! defaults hold for everybody else.
 
 mod clients;
+mod draft;
 mod gateway;
 mod host_keys;
 mod part;

@@ -1,6 +1,8 @@
 //! The objects that settings of the platform name, which of them are not there, and of
 //! which nobody can say that.
 
+use std::time::Duration;
+
 use k8s_openapi::api::{
     core::v1::{Namespace, Secret},
     networking::v1::IngressClass,
@@ -16,6 +18,27 @@ use kite_core::{
 };
 use kite_render::install::NOT_THE_CONTROLLERS;
 use kube::{ResourceExt as _, api::ListParams};
+
+use super::draft::{PlatformDraft, SOON};
+use crate::stage::Stage;
+
+/// Goes by `missing` and `unseen`.
+pub(super) struct References;
+
+impl Stage<PlatformDraft<'_>> for References {
+    fn condition(&self, draft: &PlatformDraft<'_>) -> Option<NewCondition> {
+        Some(condition(&draft.seen.missing, &draft.seen.unseen))
+    }
+
+    fn look_again(&self, draft: &PlatformDraft<'_>) -> Option<Duration> {
+        let seen = draft.seen;
+        let is_secret = |it: &Reference| it.kind == Referent::Secret;
+        let has_failed = |it: &Unseen| !it.is_refused;
+        // Nothing tells of a Secret that comes, where not all of them are watched.
+        let awaits_secret = draft.settings.own_role.is_some() && seen.missing.iter().any(is_secret);
+        (awaits_secret || seen.unseen.iter().any(has_failed)).then_some(SOON)
+    }
+}
 
 /// The setting that names the certificate's Secret.
 const CERTIFICATE: &str = "spec.exposure.certificate.secretName";
@@ -217,7 +240,7 @@ async fn is_listed<K: Object, C: Cluster>(
 }
 
 /// Whether all is there that settings name.
-pub(super) fn condition(missing: &[Reference], unseen: &[Unseen]) -> NewCondition {
+fn condition(missing: &[Reference], unseen: &[Unseen]) -> NewCondition {
     let told = missing.iter().map(Reference::told);
     let told: Vec<_> = told.chain(unseen.iter().map(Unseen::told)).collect();
     let (status, reason) = match (missing, unseen) {

@@ -1,7 +1,5 @@
 //! Settings that cannot be read: nobody acts on what stands for them.
 
-use std::time::Duration;
-
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, ObjectKey},
     conditions::NewCondition,
@@ -15,7 +13,7 @@ use kite_core::{
     names,
 };
 
-use crate::{plan::Plan, unreadable::as_before};
+use crate::{plan::Plan, stage::RESYNC, unreadable::as_before};
 
 /// What it says beside [`READY`].
 const OTHERS: [&str; 5] = [
@@ -25,9 +23,6 @@ const OTHERS: [&str; 5] = [
     CLIENT_ADDRESSES_SEEN,
     GATEWAY_HOST_KEY_KEPT,
 ];
-
-/// When to look again though nothing was heard.
-const RESYNC: Duration = Duration::from_secs(600);
 
 /// The platform, if there is one. [`ClusterError::Unreadable`] while not all of its
 /// settings can be read: what rests on them stays as it is then.

@@ -2,7 +2,8 @@
 
 use k8s_openapi::{api::networking::v1::Ingress, apimachinery::pkg::apis::meta::v1::Condition};
 use kite_core::{
-    crd::{GatewayReference, platform_condition::WEB_EXPOSED},
+    conditions::NewCondition,
+    crd::{GatewayReference, KitePlatformStatus, platform_condition::WEB_EXPOSED},
     gateway_api::{Gateway, HttpRoute},
     names,
 };
@@ -13,10 +14,33 @@ use kite_render::{
 
 use super::{
     Observed,
+    draft::PlatformDraft,
     part::{Part, remove, want},
 };
+use crate::stage::{Flow, Stage};
 
-pub(super) fn part(platform: &Platform<'_>, seen: &Observed) -> Part {
+/// Goes by `ingress`, `route`, `redirect`, `gateway` and `has_namespace`.
+pub(super) struct Web;
+
+impl Stage<PlatformDraft<'_>> for Web {
+    fn plan(&self, draft: &mut PlatformDraft<'_>) -> Flow {
+        draft.web = Some(draft.expose(WEB_EXPOSED, part));
+        Flow::Next
+    }
+
+    fn condition(&self, draft: &PlatformDraft<'_>) -> Option<NewCondition> {
+        Some(draft.web.as_ref()?.condition.clone())
+    }
+
+    fn report(&self, draft: &PlatformDraft<'_>, status: &mut KitePlatformStatus) {
+        if let Some(part) = &draft.web {
+            status.url.clone_from(&part.url);
+            status.addresses.clone_from(&part.addresses);
+        }
+    }
+}
+
+fn part(platform: &Platform<'_>, seen: &Observed) -> Part {
     let spec = &platform.object.spec;
     let Some(host) = web::host(platform) else {
         let mut steps = Vec::new();

@@ -1,7 +1,5 @@
 //! How a user goes.
 
-use std::time::Duration;
-
 use kite_core::{
     cluster::ObjectKey,
     conditions::NewCondition,
@@ -9,20 +7,21 @@ use kite_core::{
     labels::USER_FINALIZER,
 };
 use kite_render::{User, namespace, quota};
-use kube::{ResourceExt as _, api::PropagationPolicy};
+use kube::api::PropagationPolicy;
 
 use super::{
     Observed,
-    plan::{READY, usage, want, want_grants, want_walls},
+    draft::{LOOK_AGAIN, READY, want},
+    namespace::want_grants,
+    quota::usage,
+    walls::want_walls,
 };
 use crate::{
     context::Settings,
     plan::{Change, Plan, Step},
+    stage::Finalizer,
     standing::{Standing, standing},
 };
-
-/// When to look again at what is on its way out.
-const LOOK_AGAIN: Duration = Duration::from_secs(3);
 
 /// VMs first, each by its own reconciler, while the walls stand; then the
 /// namespace; then the names are free.
@@ -60,7 +59,7 @@ pub(super) fn plan(user: &User<'_>, seen: &Observed, settings: &Settings) -> Pla
 }
 
 fn next(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, &'static str) {
-    if !user.object.finalizers().iter().any(|f| f == USER_FINALIZER) {
+    if !Finalizer(USER_FINALIZER).is_on(&user.object.metadata) {
         return (Vec::new(), "the finalizers of others to go");
     }
     let background = PropagationPolicy::Background;

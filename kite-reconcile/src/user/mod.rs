@@ -3,8 +3,12 @@
 
 mod closed;
 mod delete;
+mod draft;
+mod namespace;
 mod plan;
+mod quota;
 mod reserved;
+mod walls;
 
 use std::collections::BTreeSet;
 
@@ -23,11 +27,7 @@ use kite_core::{
     kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance},
     labels,
 };
-use kite_render::{
-    User, image, machine,
-    quota::{self, Overhead},
-    reservation, walls,
-};
+use kite_render::{User, image, machine, quota::Overhead, reservation};
 use kube::{
     ResourceExt as _,
     api::{ListParams, ObjectMeta},
@@ -35,6 +35,7 @@ use kube::{
 };
 
 pub use self::plan::plan;
+use self::{draft::UserDraft, plan::STAGES};
 use crate::{
     Error,
     cache::reading::as_known,
@@ -43,7 +44,7 @@ use crate::{
     context::{Context, Settings, Tools},
     objects::AnyObject,
     plan::{Outcome, Plan},
-    platform,
+    platform, stage,
 };
 use kite_runtime::plan::{Planner, reconcile as reconcile_by_plan};
 
@@ -115,7 +116,7 @@ impl<'a> Planner for Users<'a> {
         let held_by = labels::for_user(user.name);
         let name = user.namespace();
         let namespace_key = ObjectKey::cluster(&name);
-        let quota_key = ObjectKey::namespaced(&name, quota::NAME);
+        let quota_key = ObjectKey::namespaced(&name, kite_render::quota::NAME);
         let all = ListParams::default();
         let api_server = ListParams::default().labels(&labels::of_api_server());
         let goes = object.metadata.deletion_timestamp.is_some();
@@ -173,9 +174,9 @@ impl<'a> Planner for Users<'a> {
             unread: platform.unreadable,
             blocked: platform.blocked_networks.into_iter().collect(),
             nameservers: platform.nameservers,
-            cluster: walls::addresses(&nodes)
+            cluster: kite_render::walls::addresses(&nodes)
                 .into_iter()
-                .chain(walls::endpoints(&servers))
+                .chain(kite_render::walls::endpoints(&servers))
                 .collect(),
             claims,
             namespace,
@@ -197,7 +198,7 @@ impl<'a> Planner for Users<'a> {
         observed: &Observed,
         _again: Timestamp,
     ) -> Option<Timestamp> {
-        closed::opens(observed)
+        stage::deadline::<UserDraft<'_>>(STAGES, observed)
     }
 
     fn plan(&self, object: &KiteUser, observed: &Observed) -> Result<Plan<KiteUserStatus>, Error> {

@@ -4,10 +4,42 @@ use kite_core::{conditions::NewCondition, crd::Claim};
 use kite_render::User;
 use kube::ResourceExt as _;
 
-use super::{Observed, plan::RESERVED};
-use crate::claims::{ClaimState, holder_text};
+use super::{
+    Observed,
+    draft::{RESERVED, UserDraft},
+    namespace::NOT_MADE,
+};
+use crate::{
+    claims::{ClaimState, holder_text},
+    stage::{Flow, Stage},
+};
 
-pub(super) fn condition(user: &User<'_>, seen: &Observed) -> NewCondition {
+/// Goes by `claims` and `namespace`.
+pub(super) struct Names;
+
+impl Stage<UserDraft<'_>> for Names {
+    fn plan(&self, draft: &mut UserDraft<'_>) -> Flow {
+        let claims = &draft.seen.claims;
+        draft.steps = claims.wants();
+        if draft.steps.is_empty() {
+            draft.steps = claims.give_back(|_| true);
+        }
+        if !draft.steps.is_empty() {
+            return Flow::Stop;
+        }
+        let lost = claims.wanted.iter().any(|claim| !claim.is_mine());
+        if lost && draft.seen.namespace.is_none() {
+            return draft.wait("NotMade", NOT_MADE);
+        }
+        Flow::Next
+    }
+
+    fn condition(&self, draft: &UserDraft<'_>) -> Option<NewCondition> {
+        Some(condition(draft.user, draft.seen))
+    }
+}
+
+fn condition(user: &User<'_>, seen: &Observed) -> NewCondition {
     let spec = &user.object.spec;
     for wanted in &seen.claims.wanted {
         let (field, value) = match wanted.wanted.spec.claim {

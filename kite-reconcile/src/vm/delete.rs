@@ -105,24 +105,24 @@ pub(super) fn plan(vm: &Vm<'_>, seen: &Observed) -> Plan<KiteVirtualMachineStatu
     }
 }
 
-/// The steps of the first stage that has not been passed, and what it waits for.
+/// The steps of the first part that is not gone, and what it waits for.
 fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
     // First of all: what the VM has had is not to be had again.
     if let Some(note) = offer::note(vm, seen) {
         return (vec![note], Some("its offer to be noted"));
     }
-    for stage in Stage::ALL {
-        let left = match stage {
-            Stage::Moves => moves(vm, seen),
-            _ => seen.made.left(vm, seen, stage),
+    for part in Teardown::ALL {
+        let left = match part {
+            Teardown::Moves => moves(vm, seen),
+            _ => seen.made.left(vm, seen, part),
         };
         let steps = left.iter().filter_map(Left::step).collect::<Vec<_>>();
         if !steps.is_empty() || left.iter().any(Left::is_there) {
-            return (steps, Some(stage.words()));
+            return (steps, Some(part.words()));
         }
         // The instance goes with its VirtualMachine, but after it: until then
         // it writes to the disk.
-        if stage == Stage::Machine && instance_is_ours(vm, seen) {
+        if part == Teardown::Machine && instance_is_ours(vm, seen) {
             return (Vec::new(), Some("its running instance"));
         }
     }
@@ -154,7 +154,7 @@ fn is_left_told(vm: &Vm<'_>) -> bool {
 
 /// In which order it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum Teardown {
     /// Nobody reaches it any more.
     Ways,
     /// `KubeVirt` does not let go of a migration whose instance is gone, and then neither
@@ -166,7 +166,7 @@ pub(super) enum Stage {
     Secrets,
 }
 
-impl Stage {
+impl Teardown {
     const ALL: [Self; 6] = [
         Self::Ways,
         Self::Moves,

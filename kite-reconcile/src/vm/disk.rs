@@ -1,5 +1,7 @@
 //! The root disk: made from the image, kept as it was made, and grown.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kite_core::{
     cdi::DataVolume,
@@ -12,10 +14,11 @@ use kite_render::{Vm, disk, image as images};
 
 use super::{
     blockers,
-    draft::Draft,
+    draft::{A_WHILE, SOON, VmDraft},
     growth::{Growth, growth},
-    image, lost,
-    machine::DiskState,
+    image,
+    judge::DiskState,
+    lost,
     observe::{ImageSeen, Observed},
     quota::{self, Field, Share},
     remake,
@@ -25,6 +28,7 @@ use crate::{
     plan::{Change, Refusal, Step},
     refused::Refused,
     reports,
+    stage::{Flow, Stage},
     standing::guarded,
 };
 
@@ -46,46 +50,85 @@ pub(super) fn claim_size(claim: &PersistentVolumeClaim) -> Option<Bytes> {
     resources.requests.as_ref()?.get("storage")?.0.parse().ok()
 }
 
-pub(super) fn is_bound(claim: &PersistentVolumeClaim) -> bool {
+fn is_bound(claim: &PersistentVolumeClaim) -> bool {
     claim
         .status
         .as_ref()
         .is_some_and(|status| status.phase.as_deref() == Some("Bound"))
 }
 
-impl Draft<'_> {
-    /// Whether the disk is there or will be by the steps so far.
-    pub(super) fn disk(&mut self, vm: &Vm<'_>, seen: &Observed) -> bool {
-        let images = match &seen.image {
-            ImageSeen::Found(image) => images::namespace(image, &seen.platform),
-            ImageSeen::Unknown { .. } => seen.platform.image_namespace(),
-        };
-        let mut desired = disk::data_volume(vm, &seen.platform, images);
-        if let Some(step) = remake::step(vm, seen, &desired) {
-            self.steps.push(step);
-            return false;
-        }
-        if let Some(stored) = &seen.disk {
-            // Immutable once made.
-            desired.spec = stored.spec.clone();
-        }
-        if let Some(os) = image::family(seen) {
-            disk::remember_family(&mut desired, os);
-        }
-        self.wanted(&desired, seen.disk.as_ref())
+/// The disk, once both Secrets are there. Goes by `disk`, `claim`, `image`, `platform`,
+/// `instance` and `refused`.
+pub(super) struct Disk;
+
+impl Stage<VmDraft<'_>> for Disk {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
+        // What is left of a VM that has lost its disk is kept as it should be.
+        draft.is_prepared = draft.is_prepared && (draft.loss.is_some() || made(draft));
+        Flow::Next
     }
 
-    /// Last of all, because storage may not be able to: see [`Change::Grow`].
-    pub(super) fn growth(&mut self, vm: &Vm<'_>, seen: &Observed) {
+    fn condition(&self, draft: &VmDraft<'_>) -> Option<NewCondition> {
+        Some(condition(draft.vm, draft.seen, &draft.share))
+    }
+
+    fn report(&self, draft: &VmDraft<'_>, told: &mut KiteVirtualMachineStatus) {
+        told.disk = status(draft.vm, draft.seen, &draft.share);
+    }
+
+    fn look_again(&self, draft: &VmDraft<'_>) -> Option<Duration> {
+        match &draft.seen.claim {
+            Some(claim) if !is_bound(claim) => Some(SOON),
+            _ => draft.loss.map(|_| A_WHILE),
+        }
+    }
+}
+
+/// Whether the disk is there or will be by the steps so far.
+fn made(draft: &mut VmDraft<'_>) -> bool {
+    let seen = draft.seen;
+    let fitted = draft.fitted();
+    let vm = &draft.as_fitted(&fitted);
+    let images = match &seen.image {
+        ImageSeen::Found(image) => images::namespace(image, &seen.platform),
+        ImageSeen::Unknown { .. } => seen.platform.image_namespace(),
+    };
+    let mut desired = disk::data_volume(vm, &seen.platform, images);
+    if let Some(step) = remake::step(vm, seen, &desired) {
+        draft.steps.push(step);
+        return false;
+    }
+    if let Some(stored) = &seen.disk {
+        // Immutable once made.
+        desired.spec = stored.spec.clone();
+    }
+    if let Some(os) = image::family(seen) {
+        disk::remember_family(&mut desired, os);
+    }
+    draft.wanted(&desired, seen.disk.as_ref())
+}
+
+/// Has the disk grow, after all else, because storage may not be able to: see
+/// [`Change::Grow`]. Goes by `disk`, `claim`, `instance` and `refused`.
+pub(super) struct Growing;
+
+impl Stage<VmDraft<'_>> for Growing {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
+        if !draft.is_prepared || draft.loss.is_some() {
+            return Flow::Next;
+        }
+        let (vm, seen) = (draft.vm, draft.seen);
         // Only once it is bound it may grow.
         let claim = quota::own_claim(seen).filter(|claim| is_bound(claim));
         let overhead = quota::overhead(vm, seen).unwrap_or_default();
-        let wanted = &vm.object.spec.disk;
+        let wanted = wanted_disk(vm, &draft.share);
         let size = overhead.claim_for(wanted);
         if is_smaller(vm, seen, wanted) && growth_refused(vm, seen).is_none() {
             let grown = guarded(&disk::grown_claim(vm, &size), claim);
-            self.steps.push(Step::Change(Change::Grow(Box::new(grown))));
+            let grow = Change::Grow(Box::new(grown));
+            draft.steps.push(Step::Change(grow));
         }
+        Flow::Next
     }
 }
 
@@ -109,12 +152,7 @@ pub(super) fn is_blocked(status: &KiteVirtualMachineStatus) -> bool {
 }
 
 /// What is said of it.
-pub(super) fn condition(
-    vm: &Vm<'_>,
-    seen: &Observed,
-    state: DiskState,
-    share: &Share,
-) -> NewCondition {
+fn condition(vm: &Vm<'_>, seen: &Observed, share: &Share) -> NewCondition {
     let status = seen.own_disk(vm).and_then(|disk| disk.status.as_ref());
     let phase = status.and_then(|s| s.phase.as_deref()).unwrap_or("Pending");
     let progress = status
@@ -146,7 +184,7 @@ pub(super) fn condition(
     }
     let of_claim = || seen.claim.as_ref().and_then(blockers::of_claim);
     let blocked = seen.own_disk(vm).and_then(reports::of_disk);
-    match (state, blocked.or_else(of_claim)) {
+    match (lost::disk_state(vm, seen), blocked.or_else(of_claim)) {
         (DiskState::Filling | DiskState::WaitingForStart, Some(words)) => NewCondition::new(
             DISK_READY,
             false,
@@ -246,7 +284,7 @@ fn wanted_disk<'a>(vm: &Vm<'a>, share: &'a Share) -> &'a Bytes {
     share.size.disk.as_ref().unwrap_or(&vm.object.spec.disk)
 }
 
-pub(super) fn status(vm: &Vm<'_>, seen: &Observed, share: &Share) -> Option<DiskStatus> {
+fn status(vm: &Vm<'_>, seen: &Observed, share: &Share) -> Option<DiskStatus> {
     let told = vm.object.status.as_ref().and_then(|it| it.disk.clone());
     let Some(disk) = seen.own_disk(vm) else {
         // What is lost is told of until there is another.

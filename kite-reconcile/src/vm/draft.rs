@@ -1,16 +1,42 @@
-//! A plan of a VM while it is made: what is to be done, and what is in its way.
+//! A plan of a VM while it is made: what its stages hand on to later ones.
+
+use std::{borrow::Cow, time::Duration};
 
 use kite_core::{
     cluster::Object,
     conditions::NewCondition,
-    crd::{VmPhase, vm_condition::VIRTUAL_MACHINE_READY},
+    crd::{
+        KiteVirtualMachine, KiteVirtualMachineStatus, VmPhase, vm_condition::VIRTUAL_MACHINE_READY,
+    },
 };
+use kite_render::Vm;
+use kube::api::ObjectMeta;
 
+use super::{
+    hold::power,
+    judge::{Judgement, judge},
+    lost::{self, Loss},
+    observe::Observed,
+    quota::Share,
+    reserved::has_ssh_id,
+    status,
+};
 use crate::{
     objects::AnyObject,
     plan::{Change, Step},
+    stage::{Draft, RESYNC},
     standing::{Needed, guarded, needed},
 };
+
+/// When to look again at what waits for something that may not lead back here,
+/// such as a claim of CDI's that has to be bound before it grows.
+pub(super) const SOON: Duration = Duration::from_secs(20);
+
+/// When to try again what the API server refused and nobody watches.
+pub(super) const A_WHILE: Duration = Duration::from_secs(60);
+
+/// A VM, and what was seen of it.
+pub(super) type Seen<'a> = (&'a Vm<'a>, &'a Observed);
 
 /// Why a part of the VM cannot be made now.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,19 +56,79 @@ impl Obstacle {
     }
 }
 
-/// What is said by what is in the way, of a condition.
-pub(super) fn condition_of(obstacles: &[Obstacle], type_: &str) -> Option<NewCondition> {
-    let found = obstacles.iter().find(|it| it.condition.type_ == type_)?;
-    Some(found.condition.clone())
-}
-
-/// What is to be done, so far.
-pub(super) struct Draft<'a> {
+/// What the stages of a VM's plan share.
+pub(super) struct VmDraft<'a> {
+    pub vm: &'a Vm<'a>,
+    pub seen: &'a Observed,
+    /// Whether it has its login name. Follows from what was seen.
+    pub is_entitled: bool,
+    /// What was lost of its disk. Follows from what was seen.
+    pub loss: Option<Loss>,
+    /// Where it stands by `KubeVirt` and CDI. Follows from what was seen.
+    pub judgement: Judgement,
+    /// What is to be done, so far. Each stage adds to it, and the offer takes away.
     pub steps: Vec<Step>,
-    pub obstacles: &'a mut Vec<Obstacle>,
+    /// What is in the way, so far. Each stage adds to it.
+    pub obstacles: Vec<Obstacle>,
+    /// What it may have: what the status says, until the stage of the quota says more.
+    pub share: Share,
+    /// Whether all that the machine needs is there, or will be by the steps so far: not until
+    /// the stages of Secrets and disk say so.
+    pub is_prepared: bool,
+    /// Whether nothing was left to do when it was the restart's turn: set by its stage.
+    pub may_restart: bool,
 }
 
-impl Draft<'_> {
+impl<'a> VmDraft<'a> {
+    pub(super) fn new(vm: &'a Vm<'a>, seen: &'a Observed) -> Self {
+        Self {
+            vm,
+            seen,
+            is_entitled: has_ssh_id(seen),
+            loss: lost::loss(vm, seen),
+            judgement: judge(power(vm, seen), lost::disk_state(vm, seen), seen),
+            steps: Vec::new(),
+            obstacles: Vec::new(),
+            share: Share::as_told(vm, seen),
+            is_prepared: false,
+            may_restart: false,
+        }
+    }
+
+    /// Whether nothing was made of it yet. A VM that was made keeps what it has, whatever
+    /// became of its claim or of its image; one that was not, waits.
+    pub(super) fn is_new(&self) -> bool {
+        self.seen.disk.is_none() && self.loss.is_none()
+    }
+
+    /// Whether its disk has its data, if there is one, though it may be that nobody looks
+    /// after it.
+    pub(super) fn has_disk(&self) -> bool {
+        self.loss.is_none() || self.loss == Some(Loss::Unmanaged)
+    }
+
+    /// The VM as it may be: no larger than its share.
+    pub(super) fn fitted(&self) -> Cow<'a, KiteVirtualMachine> {
+        self.share.fitted(self.vm.object)
+    }
+
+    /// The VM whose object is `fitted`.
+    pub(super) fn as_fitted<'f>(&self, fitted: &'f KiteVirtualMachine) -> Vm<'f>
+    where
+        'a: 'f,
+    {
+        Vm {
+            object: fitted,
+            ..*self.vm
+        }
+    }
+
+    /// What is said by what is in the way, of a condition.
+    pub(super) fn said(&self, type_: &str) -> Option<NewCondition> {
+        let mut said = self.obstacles.iter().map(|it| &it.condition);
+        said.find(|condition| condition.type_ == type_).cloned()
+    }
+
     /// Plans for `stored` to become like `desired`. Whether it is there or will
     /// be, and is ours.
     pub(super) fn wanted<K: Object>(&mut self, desired: &K, stored: Option<&K>) -> bool
@@ -70,5 +156,35 @@ impl Draft<'_> {
     pub(super) fn obstacle(&mut self, phase: VmPhase, reason: &str, message: String) {
         self.obstacles
             .push(Obstacle::new(VIRTUAL_MACHINE_READY, phase, reason, message));
+    }
+}
+
+impl<'a> Draft for VmDraft<'a> {
+    type Seen = Seen<'a>;
+    type Status = KiteVirtualMachineStatus;
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.vm.object.metadata
+    }
+
+    fn steps(&mut self) -> &mut Vec<Step> {
+        &mut self.steps
+    }
+
+    fn sum_up(
+        &self,
+        others: &[NewCondition],
+        status: &mut KiteVirtualMachineStatus,
+    ) -> NewCondition {
+        status.phase = Some(status::phase(self));
+        status::ready(self, others)
+    }
+
+    fn resync(&self) -> Duration {
+        if self.obstacles.is_empty() {
+            RESYNC
+        } else {
+            SOON
+        }
     }
 }

@@ -5,9 +5,70 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     conditions::NewCondition,
-    crd::{EXPIRY_GRACE_PERIOD, ExpiryStatus, KiteVirtualMachine, vm_condition::EXPIRED},
+    crd::{
+        EXPIRY_GRACE_PERIOD, ExpiryStatus, KiteVirtualMachine, KiteVirtualMachineStatus, VmPhase,
+        vm_condition::{EXPIRED, VIRTUAL_MACHINE_READY},
+    },
     span::Span,
 };
+
+use super::draft::{Obstacle, Seen, VmDraft};
+use crate::{
+    plan::Step,
+    stage::{Flow, Stage},
+};
+
+/// Deletes a VM whose time is over. Goes by `now`.
+pub(super) struct Due;
+
+impl Stage<VmDraft<'_>> for Due {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
+        let expiry = Expiry::of(draft.vm.object, draft.seen.now);
+        if !expiry.is_some_and(|expiry| expiry.is_due()) {
+            return Flow::Next;
+        }
+        draft.steps.push(Step::DeleteSelf);
+        Flow::Stop
+    }
+}
+
+/// Has nothing made of a new VM whose time is over. Goes by `now`.
+pub(super) struct TooLate;
+
+impl Stage<VmDraft<'_>> for TooLate {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
+        let expiry = Expiry::of(draft.vm.object, draft.seen.now).filter(|_| draft.is_new());
+        let expired = expiry.filter(Expiry::is_expired);
+        draft.obstacles.extend(expired.map(|expiry| Obstacle {
+            condition: NewCondition {
+                type_: VIRTUAL_MACHINE_READY,
+                status: false.into(),
+                ..expiry.condition()
+            },
+            phase: VmPhase::Failed,
+        }));
+        Flow::Next
+    }
+}
+
+/// Tells of its end. Goes by `now`.
+pub(super) struct End;
+
+impl Stage<VmDraft<'_>> for End {
+    fn condition(&self, draft: &VmDraft<'_>) -> Option<NewCondition> {
+        let expiry = Expiry::of(draft.vm.object, draft.seen.now)?;
+        Some(expiry.condition())
+    }
+
+    fn report(&self, draft: &VmDraft<'_>, status: &mut KiteVirtualMachineStatus) {
+        let expiry = Expiry::of(draft.vm.object, draft.seen.now);
+        status.expiry = expiry.and_then(|expiry| expiry.status());
+    }
+
+    fn deadline(&self, (vm, seen): &Seen<'_>) -> Option<Timestamp> {
+        Expiry::of(vm.object, seen.now)?.next()
+    }
+}
 
 /// How long before it expires a VM warns.
 const WARNING: SignedDuration = SignedDuration::from_hours(24);

@@ -9,20 +9,21 @@ use kite_core::{
     gateway_api::HttpRoute,
     names::{self, VmClaim},
 };
-use kite_render::{Vm, exposure, exposure::Exposure, service};
+use kite_render::{Vm, exposure, exposure::Exposure as Means, service};
 use kube::api::PropagationPolicy;
 
-use super::{draft::Draft, observe::Observed, reserved::has_domain};
+use super::{draft::VmDraft, observe::Observed, reserved::has_domain};
 use crate::{
     matches::is_applied,
     objects::AnyObject,
     plan::{Change, Refusal, Step},
     refused::Refused,
+    stage::{Flow, Stage},
     standing::{Needed, Standing, guarded, needed, standing},
 };
 
 /// The condition; none for a VM that asks for no domain.
-pub(super) fn condition(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
+fn condition(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
     let prefix = vm.object.spec.domain_prefix.as_deref()?;
     let Some(host) = exposure::host(vm, &seen.platform) else {
         return Some(no(
@@ -51,12 +52,12 @@ pub(super) fn condition(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
         ));
     }
     Some(match exposure::exposure(vm, &seen.platform, &host) {
-        Exposure::Ingress(desired) => {
+        Means::Ingress(desired) => {
             made(&*desired, seen.ingress.as_ref()).unwrap_or_else(|stored| {
                 certificate(vm, seen).unwrap_or_else(|| by_ingress(stored, &host))
             })
         }
-        Exposure::Route(desired) => made(&*desired, seen.route.as_ref())
+        Means::Route(desired) => made(&*desired, seen.route.as_ref())
             .unwrap_or_else(|stored| by_route(stored, &seen.platform, &host)),
     })
 }
@@ -222,48 +223,68 @@ fn unknown(reason: &str, message: impl Into<String>) -> NewCondition {
     NewCondition::new(EXPOSED, ConditionStatus::Unknown, reason, message)
 }
 
-impl Draft<'_> {
-    /// What leads from the domain to the VM. The other means goes once this is
-    /// there; what leads from a domain that is not wanted any more, at once. Nothing
-    /// leads to a Service that is not the VM's own and as it should be (`is_led`): it
-    /// may be one of anything that an ingress controller reaches. While its own is on
-    /// its way out, to be made anew, what leads to it stays.
-    pub(super) fn exposure(&mut self, vm: &Vm<'_>, seen: &Observed, is_led: bool) {
-        let former = own(vm, seen.web_service.as_ref());
-        let may_lead = is_led || former.is_some_and(|it| is_applied(&service::web(vm), it));
-        let host = exposure::host(vm, &seen.platform);
-        let host = host.filter(|_| may_lead && has_domain(seen));
-        let desired = host
-            .as_deref()
-            .map(|host| exposure::exposure(vm, &seen.platform, host));
-        let may_be_made = is_led && refused(vm, seen).is_none();
-        let (is_ingress, is_route) = match &desired {
-            Some(Exposure::Ingress(desired)) => {
-                if may_be_made {
-                    self.exposed(&**desired, seen.ingress.as_ref());
-                }
-                (true, false)
-            }
-            Some(Exposure::Route(desired)) => {
-                if may_be_made {
-                    self.exposed(&**desired, seen.route.as_ref());
-                }
-                (false, true)
-            }
-            None => (false, false),
-        };
-        let host = host.as_deref();
-        let is_there = desired.is_none() || is_made(vm, seen);
-        let mut old_ingress = seen.ingress.as_ref().filter(|_| !is_ingress);
-        let mut old_route = seen.route.as_ref().filter(|_| !is_route);
-        if !is_there {
-            old_ingress = old_ingress.filter(|it| host_of_ingress(it) != host);
-            old_route = old_route.filter(|it| host_of_route(it) != host);
+/// What leads from the domain to the VM. Goes by `web_service`, `ingress`, `route`, `claims`,
+/// `platform`, `certificate_missing` and `refused`.
+pub(super) struct Exposure;
+
+impl Stage<VmDraft<'_>> for Exposure {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
+        if draft.is_prepared {
+            let stored = draft.seen.web_service.as_ref();
+            let is_led = draft.wanted(&service::web(draft.vm), stored);
+            expose(draft, is_led);
         }
-        self.withdraw(vm, old_ingress);
-        self.withdraw(vm, old_route);
+        Flow::Next
     }
 
+    fn condition(&self, draft: &VmDraft<'_>) -> Option<NewCondition> {
+        condition(draft.vm, draft.seen)
+    }
+}
+
+/// Makes it. The other means goes once this is
+/// there; what leads from a domain that is not wanted any more, at once. Nothing
+/// leads to a Service that is not the VM's own and as it should be (`is_led`): it
+/// may be one of anything that an ingress controller reaches. While its own is on
+/// its way out, to be made anew, what leads to it stays.
+fn expose(draft: &mut VmDraft<'_>, is_led: bool) {
+    let (vm, seen) = (draft.vm, draft.seen);
+    let former = own(vm, seen.web_service.as_ref());
+    let may_lead = is_led || former.is_some_and(|it| is_applied(&service::web(vm), it));
+    let host = exposure::host(vm, &seen.platform);
+    let host = host.filter(|_| may_lead && has_domain(seen));
+    let desired = host
+        .as_deref()
+        .map(|host| exposure::exposure(vm, &seen.platform, host));
+    let may_be_made = is_led && refused(vm, seen).is_none();
+    let (is_ingress, is_route) = match &desired {
+        Some(Means::Ingress(desired)) => {
+            if may_be_made {
+                draft.exposed(&**desired, seen.ingress.as_ref());
+            }
+            (true, false)
+        }
+        Some(Means::Route(desired)) => {
+            if may_be_made {
+                draft.exposed(&**desired, seen.route.as_ref());
+            }
+            (false, true)
+        }
+        None => (false, false),
+    };
+    let host = host.as_deref();
+    let is_there = desired.is_none() || is_made(vm, seen);
+    let mut old_ingress = seen.ingress.as_ref().filter(|_| !is_ingress);
+    let mut old_route = seen.route.as_ref().filter(|_| !is_route);
+    if !is_there {
+        old_ingress = old_ingress.filter(|it| host_of_ingress(it) != host);
+        old_route = old_route.filter(|it| host_of_route(it) != host);
+    }
+    draft.withdraw(old_ingress);
+    draft.withdraw(old_route);
+}
+
+impl VmDraft<'_> {
     /// Plans for what exposes the VM. An object of somebody else's that has its
     /// name is told by the condition, and holds up nothing else.
     fn exposed<K: Object>(&mut self, desired: &K, stored: Option<&K>)
@@ -277,12 +298,12 @@ impl Draft<'_> {
         }
     }
 
-    fn withdraw<K: Object>(&mut self, vm: &Vm<'_>, stored: Option<&K>)
+    fn withdraw<K: Object>(&mut self, stored: Option<&K>)
     where
         AnyObject: From<K>,
     {
         let Some(stored) = stored else { return };
-        let like = vm.metadata(vm.name.to_owned());
+        let like = self.vm.metadata(self.vm.name.to_owned());
         if standing(stored.meta(), &like) == Standing::Ours {
             self.steps.push(Step::Change(Change::Delete(
                 stored.clone().into(),

@@ -10,15 +10,36 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     activity::last_used,
     conditions::{self, NewCondition},
-    crd::{IdleStatus, PowerState, vm_condition::IDLE},
+    crd::{IdleStatus, KiteVirtualMachineStatus, PowerState, vm_condition::IDLE},
     kubevirt::VirtualMachineInstance,
 };
 use kite_render::Vm;
 
 use super::{
+    draft::{Seen, VmDraft},
     expiry::{later, whole_seconds},
     observe::Observed,
 };
+use crate::stage::Stage;
+
+/// Tells whether it is idle. Goes by `activity`, `instance` and `now`.
+pub(super) struct Idle;
+
+impl Stage<VmDraft<'_>> for Idle {
+    fn condition(&self, draft: &VmDraft<'_>) -> Option<NewCondition> {
+        let idle = Idleness::of(draft.vm, draft.seen)?;
+        Some(idle.condition())
+    }
+
+    fn report(&self, draft: &VmDraft<'_>, status: &mut KiteVirtualMachineStatus) {
+        let idle = Idleness::of(draft.vm, draft.seen);
+        status.idle = idle.and_then(|idle| idle.status());
+    }
+
+    fn deadline(&self, (vm, seen): &Seen<'_>) -> Option<Timestamp> {
+        Idleness::of(vm, seen)?.next(seen.now)
+    }
+}
 
 /// Where a VM with an idle timeout stands.
 #[derive(Clone, Debug, PartialEq)]

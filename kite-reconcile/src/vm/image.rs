@@ -7,15 +7,58 @@ use kite_core::{
 use kite_render::{Vm, disk, machine};
 
 use super::{
-    draft::{self, Obstacle},
-    lost,
+    draft::{Obstacle, VmDraft},
     observe::{ImageSeen, Observed},
-    reserved::has_ssh_id,
 };
-use crate::image::stands_still;
+use crate::{
+    image::stands_still,
+    stage::{Flow, Stage},
+};
+
+/// Goes by `image`, once the VM has its login name and nothing else is in the way, and by
+/// `disk`.
+pub(super) struct Image;
+
+impl Stage<VmDraft<'_>> for Image {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
+        if draft.is_new() && draft.obstacles.is_empty() && draft.is_entitled {
+            draft
+                .obstacles
+                .extend(obstacle(draft.vm, &draft.seen.image));
+        }
+        Flow::Next
+    }
+
+    fn condition(&self, draft: &VmDraft<'_>) -> Option<NewCondition> {
+        let (vm, seen) = (draft.vm, draft.seen);
+        if let Some(said) = draft.said(IMAGE_READY) {
+            return Some(said);
+        }
+        let image = &vm.object.spec.image;
+        let made = seen.own_disk(vm).is_some() || draft.loss.is_some();
+        let (status, reason, message) = match &seen.image {
+            _ if made => (
+                ConditionStatus::True,
+                "Cloned",
+                format!("the disk is made from {image}"),
+            ),
+            ImageSeen::Found(_) if draft.is_entitled => (
+                ConditionStatus::True,
+                "Ready",
+                format!("image {image} is ready"),
+            ),
+            _ => (
+                ConditionStatus::Unknown,
+                "Waiting",
+                "the image is looked at once the VM has its login name".to_owned(),
+            ),
+        };
+        Some(NewCondition::new(IMAGE_READY, status, reason, message))
+    }
+}
 
 /// Why no disk can be made from the image.
-pub(super) fn obstacle(vm: &Vm<'_>, image: &ImageSeen) -> Option<Obstacle> {
+fn obstacle(vm: &Vm<'_>, image: &ImageSeen) -> Option<Obstacle> {
     let name = &vm.object.spec.image;
     let image = match image {
         ImageSeen::Found(image) => image,
@@ -93,34 +136,4 @@ pub(super) fn family(seen: &Observed) -> Option<OsFamily> {
 pub(super) fn hardware(seen: &Observed) -> OsFamily {
     let of_machine = || seen.machine.as_ref().map(machine::family_of);
     family(seen).or_else(of_machine).unwrap_or_default()
-}
-
-/// What is said of it.
-pub(super) fn condition(vm: &Vm<'_>, seen: &Observed, obstacles: &[Obstacle]) -> NewCondition {
-    if let Some(condition) = draft::condition_of(obstacles, IMAGE_READY) {
-        return condition;
-    }
-    let image = &vm.object.spec.image;
-    if seen.own_disk(vm).is_some() || lost::loss(vm, seen).is_some() {
-        return NewCondition::new(
-            IMAGE_READY,
-            true,
-            "Cloned",
-            format!("the disk is made from {image}"),
-        );
-    }
-    match (&seen.image, has_ssh_id(seen)) {
-        (ImageSeen::Found(_), true) => NewCondition::new(
-            IMAGE_READY,
-            true,
-            "Ready",
-            format!("image {image} is ready"),
-        ),
-        (ImageSeen::Unknown { .. }, _) | (_, false) => NewCondition::new(
-            IMAGE_READY,
-            ConditionStatus::Unknown,
-            "Waiting",
-            "the image is looked at once the VM has its login name",
-        ),
-    }
 }

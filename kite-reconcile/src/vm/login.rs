@@ -3,14 +3,28 @@
 
 use kite_core::{
     conditions::NewCondition,
-    crd::{SshLogin, vm_condition::ACCESSIBLE},
+    crd::{KiteVirtualMachineStatus, SshLogin, vm_condition::ACCESSIBLE},
     labels, names,
     password::PasswordHash,
     public_key::PublicKey,
 };
 use kite_render::{Vm, keys::VmKeys};
 
-use super::{exposed, lost, machine::DiskState, observe::Observed};
+use super::{draft::VmDraft, exposed, judge::DiskState, lost, observe::Observed};
+use crate::stage::Stage;
+
+/// Goes by `owner`, `key_secret`, `disk` and `claim`.
+pub(super) struct Login;
+
+impl Stage<VmDraft<'_>> for Login {
+    fn condition(&self, draft: &VmDraft<'_>) -> Option<NewCondition> {
+        condition(draft.vm, draft.seen)
+    }
+
+    fn report(&self, draft: &VmDraft<'_>, status: &mut KiteVirtualMachineStatus) {
+        status.guest_key = guest_key(draft.vm, draft.seen);
+    }
+}
 
 /// What lets somebody in.
 const KEY: &str = "a key in spec.sshPublicKeys of the VM or of its owner";
@@ -19,7 +33,7 @@ const PASSWORD: &str = "a password (spec.sshPasswordHash)";
 
 /// What is said of a VM that the gateway can let nobody into: the keys that it goes
 /// by are the VM's and its owner's. Nothing is said of one that has what it takes.
-pub(super) fn condition(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
+fn condition(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
     if let Some(present) = unknown_key(vm, seen) {
         let (secret, key) = (names::ssh_key_secret(vm.name), labels::GUEST_KEY);
         return Some(NewCondition::new(
@@ -100,7 +114,7 @@ pub(crate) const KEYS_REPLACED: &str = "KeysReplaced";
 
 /// The gateway's public key that the guest knows: that with which it was made, unless
 /// somebody says that it has another one by now. It was made when its disk was filled.
-pub(super) fn guest_key(vm: &Vm<'_>, seen: &Observed) -> Option<String> {
+fn guest_key(vm: &Vm<'_>, seen: &Observed) -> Option<String> {
     let told = vm
         .object
         .status

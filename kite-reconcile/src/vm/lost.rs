@@ -15,7 +15,7 @@ use kite_core::{
 use kite_render::{Vm, disk};
 use kube::api::ObjectMeta;
 
-use super::{blockers, machine::DiskState, observe::Observed};
+use super::{blockers, judge::DiskState, observe::Observed};
 use crate::standing::{Standing, standing};
 
 /// What was lost of a disk that had data.

@@ -8,7 +8,7 @@ use kite_core::{cdi::DataVolume, gateway_api::HttpRoute, kubevirt::VirtualMachin
 use kite_render::Vm;
 
 use super::{
-    delete::{Left, Stage, certificate, claim, left},
+    delete::{Left, Teardown, certificate, claim, left},
     observe::Observed,
 };
 use crate::slots::slots;
@@ -18,25 +18,25 @@ slots! {
     pub struct Made of Vm<'_>, seen by Observed;
 
     /// Exposure under the domain by an Ingress.
-    ingress: Ingress = str::to_owned, goes at Ways by left;
+    ingress: Ingress = str::to_owned, goes with Ways by left;
     /// Exposure under the domain by a route of the Gateway API.
-    route: HttpRoute = str::to_owned, goes at Ways by left;
+    route: HttpRoute = str::to_owned, goes with Ways by left;
     /// Service for SSH.
-    access_service: Service = names::access_service, goes at Ways by left;
+    access_service: Service = names::access_service, goes with Ways by left;
     /// Service for the domain.
-    web_service: Service = names::web_service, goes at Ways by left;
+    web_service: Service = names::web_service, goes with Ways by left;
     /// The VM as `KubeVirt` knows it.
-    machine: VirtualMachine = str::to_owned, goes at Machine by left;
+    machine: VirtualMachine = str::to_owned, goes with Machine by left;
     /// The root disk.
-    disk: DataVolume = names::disk, goes at Disk by left;
+    disk: DataVolume = names::disk, goes with Disk by left;
     /// The root disk's claim; only looked at when there is a disk, or was one with data,
     /// and when it may have to go.
-    claim: PersistentVolumeClaim = names::disk, goes at Claim by claim;
+    claim: PersistentVolumeClaim = names::disk, goes with Claim by claim;
     /// What cert-manager leaves of the domain's certificate; only looked at when the VM
     /// goes.
-    certificate: Secret = names::certificate_secret, goes at Secrets by certificate;
+    certificate: Secret = names::certificate_secret, goes with Secrets by certificate;
     /// Secret with the guest's user data.
-    cloud_init: Secret = names::cloud_init_secret, goes at Secrets by left;
+    cloud_init: Secret = names::cloud_init_secret, goes with Secrets by left;
     /// Secret with the VM's keys.
-    key_secret: Secret = names::ssh_key_secret, goes at Secrets by left;
+    key_secret: Secret = names::ssh_key_secret, goes with Secrets by left;
 }

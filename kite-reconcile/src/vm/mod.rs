@@ -1,7 +1,11 @@
 //! `KiteVirtualMachine`: from its spec to a running VM, and back to nothing.
 //!
+//! Its plan is the list of stages in `plan.rs`, each in the file of what it is about: what is
+//! to be done, what is told of it, and when to look again. A VM that goes, or that cannot be
+//! read, has a plan of its own.
+//!
 //! ```text
-//! finalizer ► claims ► image ► keys ► cloud-init ► disk ► VirtualMachine ► Services ► Ingress or HTTPRoute
+//! finalizer ► claims ► walls ► image ► quota ► keys, cloud-init ► disk ► VirtualMachine ► Services ► Ingress or HTTPRoute
 //! deletion:  Ingress, HTTPRoute, Services ► orders to move it ► VirtualMachine ► disk ► its claim ► Secrets ► claims ► finalizer
 //! ```
 
@@ -16,6 +20,7 @@ mod growth;
 mod hold;
 mod idle;
 mod image;
+mod judge;
 mod login;
 mod lost;
 mod machine;
@@ -30,7 +35,6 @@ mod remake;
 mod reserved;
 mod resize;
 mod restart;
-mod run;
 mod status;
 mod unreadable;
 mod volume;

@@ -22,8 +22,9 @@ use kube::api::{ListParams, PropagationPolicy};
 
 use super::{
     blockers::{Drain, drain, is_moving, may_move},
+    draft::{Seen, VmDraft},
     hold::power,
-    machine::runs,
+    judge::runs,
     observe::Observed,
     orders::{self, Moves, PAUSE, Progress},
     resize,
@@ -31,8 +32,26 @@ use super::{
 use crate::{
     cache::reading::as_known,
     plan::{Change, Refusal, Step},
+    stage::{Flow, Stage},
     standing::{Standing, standing},
 };
+
+/// The orders, when nothing else is left to do. Goes by `moves`, `instance`, `kubevirt`,
+/// `refused`, and what says whether the VM is to be on: `owner`, `activity` and `now`.
+pub(super) struct Moving;
+
+impl Stage<VmDraft<'_>> for Moving {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
+        if draft.steps.is_empty() {
+            draft.steps.extend(step(draft.vm, draft.seen));
+        }
+        Flow::Next
+    }
+
+    fn deadline(&self, (_, seen): &Seen<'_>) -> Option<Timestamp> {
+        next(seen)
+    }
+}
 
 /// When to look again whether others have moved, or whether what somebody else ordered for
 /// the VM is over: no watch leads from those back here.
@@ -104,7 +123,7 @@ fn has_moved(instance: Option<&VirtualMachineInstance>) -> bool {
 }
 
 /// What to do about the orders; it is their turn when nothing else is left to do. Pure.
-pub(super) fn step(vm: &Vm<'_>, seen: &Observed) -> Option<Step> {
+fn step(vm: &Vm<'_>, seen: &Observed) -> Option<Step> {
     let (moves, instance) = (seen.moves.as_ref()?, seen.instance.as_ref()?);
     let like = vm.metadata(String::new());
     let ours = moves.own.iter();
@@ -228,7 +247,7 @@ fn late_at(instance: Option<&VirtualMachineInstance>) -> Option<Timestamp> {
 }
 
 /// When time alone calls for something.
-pub(super) fn next(seen: &Observed) -> Option<Timestamp> {
+fn next(seen: &Observed) -> Option<Timestamp> {
     let (moves, instance) = (seen.moves.as_ref()?, seen.instance.as_ref()?);
     let stuck = moves.own.iter().filter_map(orders::stuck_at);
     let is_left = is_left_to_kite(Some(instance), seen.kubevirt.as_ref());

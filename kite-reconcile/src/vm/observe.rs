@@ -24,8 +24,8 @@ use kite_render::{Vm, disk, exposure, reservation, walls};
 use kube::{ResourceExt, api::ListParams};
 
 use super::{
+    judge::DiskState,
     lost,
-    machine::DiskState,
     made::Made,
     moving,
     offer::{self, OfferSeen},

@@ -20,13 +20,39 @@ use kite_core::{
 use kite_render::{Vm, reservation};
 use kube::ResourceExt as _;
 
-use super::{draft::Obstacle, expiry::later, machine::DiskState, observe::Observed};
+use super::{
+    draft::{Obstacle, VmDraft},
+    expiry::later,
+    judge::DiskState,
+    observe::Observed,
+};
 use crate::{
     claims::ClaimState,
     objects::AnyObject,
     plan::{Change, Refusal, Step},
     refused::Refused,
+    stage::{Flow, Stage},
 };
+
+/// Has a VM without a disk made under its offer's claim, and one that has it note that.
+/// Goes by `offer`, `disk`, `machine`, `refused` and `now`.
+pub(super) struct Offer;
+
+impl Stage<VmDraft<'_>> for Offer {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
+        let (vm, seen) = (draft.vm, draft.seen);
+        if seen.own_disk(vm).is_some() || draft.loss.is_some() {
+            draft.steps.extend(note(vm, seen));
+        } else {
+            gate(draft);
+        }
+        Flow::Next
+    }
+
+    fn condition(&self, draft: &VmDraft<'_>) -> Option<NewCondition> {
+        condition(draft)
+    }
+}
 
 /// By how much a VM may outlast its offer's lifetime: who asked for it reckoned
 /// from a moment before its creation, and clocks differ.
@@ -144,35 +170,31 @@ fn own_claim<'a>(vm: &Vm<'_>, seen: &'a Observed) -> Option<&'a KiteReservation>
     claim.filter(|claim| claim.spec.holder == vm.holder())
 }
 
-/// What the offer has to say to the `steps` that make a VM without a disk, which
-/// can be taken unless it is `blocked` by something else.
-pub(super) fn gate(
-    vm: &Vm<'_>,
-    seen: &Observed,
-    steps: Vec<Step>,
-    blocked: bool,
-    obstacles: &mut Vec<Obstacle>,
-) -> Vec<Step> {
+/// What the offer has to say to the steps that make a VM without a disk. It can be taken
+/// unless something else is in the way.
+fn gate(draft: &mut VmDraft<'_>) {
+    let (vm, seen) = (draft.vm, draft.seen);
     let (Some(name), Some(found)) = (&vm.object.spec.offer, &seen.offer) else {
-        return steps;
+        return;
     };
-    let is_mine = |claim: &KiteReservation| claim.spec.holder == vm.holder();
-    if found.claim.as_ref().is_some_and(is_mine) {
-        return match unfulfilled(vm, seen) {
-            Some(claim) if blocked => vec![Step::Change(Change::Unclaim(claim.clone()))],
-            _ => steps,
-        };
+    let blocked = !draft.is_entitled || !draft.obstacles.is_empty();
+    if own_claim(vm, seen).is_some() {
+        if let Some(claim) = unfulfilled(vm, seen).filter(|_| blocked) {
+            draft.steps = vec![Step::Change(Change::Unclaim(claim.clone()))];
+        }
+        return;
     }
     match refusal(vm, name, found, seen) {
         Err(obstacle) => {
-            obstacles.push(obstacle);
-            Vec::new()
+            draft.obstacles.push(obstacle);
+            draft.steps.clear();
         }
         // What is made of an offer is made under its claim.
-        Ok(_) if blocked => steps.into_iter().filter(|it| is_free(it, seen)).collect(),
-        Ok(offer) => vec![Step::Change(Change::Claim(reservation::of_offer(
-            vm, offer,
-        )))],
+        Ok(_) if blocked => draft.steps.retain(|step| is_free(step, seen)),
+        Ok(offer) => {
+            let claim = reservation::of_offer(vm, offer);
+            draft.steps = vec![Step::Change(Change::Claim(claim))];
+        }
     }
 }
 
@@ -335,15 +357,11 @@ fn obstacle(phase: VmPhase, reason: &str, message: String) -> Obstacle {
 }
 
 /// What is said of the claim, for a VM that names an offer.
-pub(super) fn condition(
-    vm: &Vm<'_>,
-    seen: &Observed,
-    obstacles: &[Obstacle],
-) -> Option<NewCondition> {
+fn condition(draft: &VmDraft<'_>) -> Option<NewCondition> {
+    let (vm, seen) = (draft.vm, draft.seen);
     let name = vm.object.spec.offer.as_ref()?;
-    let mut said = obstacles.iter().map(|obstacle| &obstacle.condition);
-    if let Some(said) = said.find(|condition| condition.type_ == OFFER_CLAIMED) {
-        return Some(said.clone());
+    if let Some(said) = draft.said(OFFER_CLAIMED) {
+        return Some(said);
     }
     if seen.own_disk(vm).is_some() || own_claim(vm, seen).is_some() {
         let is_looked_at = seen.offer.is_some() && has_it(vm, seen);

@@ -30,10 +30,13 @@
 mod holding;
 mod judge;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use kite_core::{
-    crd::{Charge, KiteVirtualMachine, VmPhase, VmSize, vm_condition::VIRTUAL_MACHINE_READY},
+    crd::{
+        Charge, KiteVirtualMachine, KiteVirtualMachineStatus, VmPhase, VmSize,
+        vm_condition::VIRTUAL_MACHINE_READY,
+    },
     names,
     quantity::Bytes,
 };
@@ -44,7 +47,72 @@ use self::{
     holding::{given_disk, held, in_use},
     judge::Judge,
 };
-use super::{draft::Obstacle, lost, observe::Observed};
+use super::{
+    draft::{A_WHILE, Obstacle, VmDraft},
+    lost::{self, Loss},
+    observe::Observed,
+    offer,
+};
+use crate::{
+    plan::Step,
+    stage::{Flow, Stage},
+};
+
+/// When to look again at a VM that has only told what it asks for: a watch leads
+/// back here sooner.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// What the VM may have. Goes by `owner`, the siblings, `disk`, `claim`, `machine`,
+/// `instance` and `offer`.
+pub(super) struct Quota;
+
+impl Stage<VmDraft<'_>> for Quota {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
+        let (vm, seen) = (draft.vm, draft.seen);
+        let is_unhindered = || draft.is_entitled && draft.obstacles.is_empty();
+        let may_ask = match &seen.disk {
+            None if draft.loss == Some(Loss::Unmanaged) => true,
+            None => is_unhindered() && offer::may_be_had(vm, seen),
+            Some(_) => seen.own_disk(vm).is_some(),
+        };
+        draft.share = Share::of(vm, seen, may_ask && draft.has_disk());
+        if draft.is_new() && draft.obstacles.is_empty() {
+            draft.obstacles.extend(obstacle(&draft.share, &ALL, seen));
+        }
+        Flow::Next
+    }
+
+    fn report(&self, draft: &VmDraft<'_>, status: &mut KiteVirtualMachineStatus) {
+        status.granted.clone_from(&draft.share.granted);
+        status.asking.clone_from(&draft.share.asking);
+    }
+
+    fn look_again(&self, draft: &VmDraft<'_>) -> Option<Duration> {
+        if draft.share.is_unknown() {
+            return Some(AT_ONCE);
+        }
+        let is_refused = draft.obstacles.is_empty() && draft.share.refusal(&ALL).is_some();
+        is_refused.then_some(A_WHILE)
+    }
+}
+
+/// Has the status say what is asked for, when nothing else is left to do.
+pub(super) struct Asking;
+
+impl Stage<VmDraft<'_>> for Asking {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
+        let told = draft.vm.object.status.as_ref();
+        let told = told.and_then(|it| it.asking.as_ref());
+        let asking = draft.share.asking.as_ref();
+        if draft.steps.is_empty() && asking.is_some() && asking != told {
+            draft.steps.push(Step::WriteStatus);
+            // Mostly it is given at once: what is told with it is true by then.
+            let obstacles = &mut draft.obstacles;
+            obstacles.retain(|obstacle| obstacle.condition.reason != WAITING_FOR_QUOTA);
+        }
+        Flow::Next
+    }
+}
 
 /// What a quota bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +125,10 @@ pub(super) enum Field {
 use Field::{Cpu, Disk, Memory};
 
 /// Why nothing is made of a VM whose owner's other VMs may ask for the same.
-pub(super) const WAITING_FOR_QUOTA: &str = "WaitingForQuota";
+const WAITING_FOR_QUOTA: &str = "WaitingForQuota";
 
 /// All of it: a VM that is new gets all that it asks for, or nothing.
-pub(super) const ALL: [Field; 3] = [Cpu, Memory, Disk];
+const ALL: [Field; 3] = [Cpu, Memory, Disk];
 
 /// What a machine needs.
 pub(super) const MACHINE: [Field; 2] = [Cpu, Memory];

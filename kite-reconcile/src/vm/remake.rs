@@ -7,8 +7,8 @@ use kite_render::Vm;
 
 use super::{
     disk::disk_size,
+    judge::{self, DiskState},
     lost,
-    machine::{self, DiskState},
     observe::Observed,
 };
 use crate::{
@@ -49,7 +49,7 @@ fn is_stuck(vm: &Vm<'_>, seen: &Observed) -> bool {
     let told = vm.object.status.as_ref().and_then(|it| it.disk.as_ref());
     let had_data = told.is_some_and(|told| told.uid.is_some() && told.uid == disk.metadata.uid);
     // A guest that runs writes to something.
-    let is_used = machine::runs(seen.instance.as_ref());
+    let is_used = judge::runs(seen.instance.as_ref());
     is_under_way && !had_data && !is_used && reports::of_disk(disk).is_some()
 }
 

@@ -6,8 +6,44 @@ use kite_core::{
 };
 use kite_render::Vm;
 
-use super::observe::Observed;
-use crate::claims::{ClaimState, WantedClaim, holder_text};
+use super::{draft::VmDraft, exposed, observe::Observed};
+use crate::{
+    claims::{ClaimState, WantedClaim, holder_text},
+    stage::{Flow, Stage},
+};
+
+/// Has what is wanted reserved before anything is made. Goes by `claims`.
+pub(super) struct Names;
+
+impl Stage<VmDraft<'_>> for Names {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
+        draft.steps = draft.seen.claims.wants();
+        if draft.steps.is_empty() {
+            Flow::Next
+        } else {
+            Flow::Stop
+        }
+    }
+
+    fn condition(&self, draft: &VmDraft<'_>) -> Option<NewCondition> {
+        Some(condition(draft.vm, draft.seen))
+    }
+}
+
+/// Gives back what is not wanted any more, once all else is done and nothing leads from it.
+/// Goes by `claims`, `ingress` and `route`.
+pub(super) struct FormerNames;
+
+impl Stage<VmDraft<'_>> for FormerNames {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
+        if draft.steps.is_empty() {
+            let (vm, seen) = (draft.vm, draft.seen);
+            let unled = |claim: &_| !exposed::leads_from(vm, seen, claim);
+            draft.steps.extend(seen.claims.give_back(unled));
+        }
+        Flow::Next
+    }
+}
 
 /// Whether the VM has its login name.
 pub(super) fn has_ssh_id(seen: &Observed) -> bool {
@@ -50,7 +86,7 @@ pub(super) fn phase_without(seen: &Observed) -> VmPhase {
 }
 
 /// What is said of them.
-pub(super) fn condition(vm: &Vm<'_>, seen: &Observed) -> NewCondition {
+fn condition(vm: &Vm<'_>, seen: &Observed) -> NewCondition {
     let spec = &vm.object.spec;
     for wanted in &seen.claims.wanted {
         let (field, value, taken, kept, remedy) = match wanted.wanted.spec.claim {

@@ -12,11 +12,25 @@ use kite_core::{
 
 use super::{
     blockers::{failed_move, fixed, since},
+    draft::{Seen, VmDraft},
     moving,
     observe::Observed,
     orders::{self, Progress, TRIES},
 };
-use crate::reports::words_of;
+use crate::{reports::words_of, stage::Stage};
+
+/// Goes by `instance`, `kubevirt`, `moves`, `resizing_since`, `refused` and `now`.
+pub(super) struct Resize;
+
+impl Stage<VmDraft<'_>> for Resize {
+    fn condition(&self, draft: &VmDraft<'_>) -> Option<NewCondition> {
+        condition(draft.seen)
+    }
+
+    fn deadline(&self, (_, seen): &Seen<'_>) -> Option<Timestamp> {
+        next(seen)
+    }
+}
 
 /// `KubeVirt`'s conditions of an instance that waits for more of something. They say since
 /// when in no version up to 1.9.

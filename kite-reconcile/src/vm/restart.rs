@@ -22,13 +22,61 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     cluster::ObjectKey,
-    crd::{KiteVirtualMachine, PowerState, RestartStatus},
+    conditions::NewCondition,
+    crd::{KiteVirtualMachine, KiteVirtualMachineStatus, PowerState, RestartStatus},
     kubevirt::VirtualMachineInstance,
 };
 use kite_render::Vm;
 
-use super::{hold::power, observe::Observed};
-use crate::plan::{Change, Step};
+use super::{
+    draft::{SOON, Seen, VmDraft},
+    hold::power,
+    judge,
+    observe::Observed,
+};
+use crate::{
+    plan::{Change, Step},
+    stage::{Flow, Stage},
+};
+
+/// Tells what a restart would change. Goes by `machine` and `instance`.
+pub(super) struct Required;
+
+impl Stage<VmDraft<'_>> for Required {
+    fn condition(&self, draft: &VmDraft<'_>) -> Option<NewCondition> {
+        judge::restart_required(draft.seen)
+    }
+}
+
+/// The restart that the spec asks for, when nothing else is left to do. Goes by `machine`,
+/// `instance`, `restart_asked`, and what says whether the VM is to be on: `owner`, `activity`
+/// and `now`.
+pub(super) struct Restarting;
+
+impl Stage<VmDraft<'_>> for Restarting {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
+        draft.may_restart = draft.steps.is_empty();
+        let restart = plan(draft.vm, draft.seen, draft.may_restart);
+        draft.steps.extend(restart.step);
+        // A restart gives it its size, too.
+        let restarts = draft.seen.restart_asked || restart.again.is_some();
+        if restarts { Flow::Stop } else { Flow::Next }
+    }
+
+    fn report(&self, draft: &VmDraft<'_>, status: &mut KiteVirtualMachineStatus) {
+        status.restart = plan(draft.vm, draft.seen, draft.may_restart).status;
+    }
+
+    fn look_again(&self, draft: &VmDraft<'_>) -> Option<Duration> {
+        // It may have been refused, of which no watch tells.
+        draft.seen.restart_asked.then_some(SOON)
+    }
+
+    fn deadline(&self, (vm, seen): &Seen<'_>) -> Option<Timestamp> {
+        // When who noted that it asks has had its time.
+        plan(vm, seen, true).again
+    }
+}
 
 /// How long who has noted that it asks for a restart is let ask: longer than a
 /// request is waited for.
@@ -36,7 +84,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(30);
 
 /// What to do about a VM's restart.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Restart {
+struct Restart {
     /// What to note in the status.
     pub status: Option<RestartStatus>,
     /// What to do now.
@@ -47,7 +95,7 @@ pub(super) struct Restart {
 
 /// What to do about the restart that the spec asks for; it is its turn when
 /// nothing else is left to do. Pure.
-pub(super) fn plan(vm: &Vm<'_>, seen: &Observed, is_its_turn: bool) -> Restart {
+fn plan(vm: &Vm<'_>, seen: &Observed, is_its_turn: bool) -> Restart {
     let Some(asked) = &vm.object.spec.restarted_at else {
         return Restart::default();
     };
@@ -91,11 +139,6 @@ pub(super) fn plan(vm: &Vm<'_>, seen: &Observed, is_its_turn: bool) -> Restart {
         })),
         again: None,
     }
-}
-
-/// When time alone calls for a restart: when who noted that it asks has had its time.
-pub(super) fn next(vm: &Vm<'_>, seen: &Observed) -> Option<Timestamp> {
-    plan(vm, seen, true).again
 }
 
 /// Until when who noted that it asks may ask; none if that is over. A time that is

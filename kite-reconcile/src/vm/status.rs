@@ -1,32 +1,24 @@
-//! What is reported of a VM.
+//! What all that is reported of a VM comes to, and how soon that is to be written.
 
 use kite_core::{
     conditions::{self, ConditionStatus, NewCondition},
     crd::{
-        Charge, KiteVirtualMachineStatus, PowerState, VmPhase, VmSize,
-        vm_condition::{DISK_READY, READY, RESERVED},
+        Charge, KiteVirtualMachineStatus, VmPhase, VmSize,
+        vm_condition::{DISK_READY, IMAGE_READY, READY, RESERVED, VIRTUAL_MACHINE_READY},
     },
-    kubevirt::VirtualMachineInstance,
 };
-use kite_render::Vm;
 use kite_runtime::plan::Urgency;
 
 use super::{
-    access, delete,
+    delete,
     disk::{self, FIRST_START},
-    draft::Obstacle,
-    expiry::Expiry,
-    exposed,
-    hold::{Hold, power},
-    idle::Idleness,
-    image, login, lost,
-    machine::{self, Judgement, judge},
-    observe::Observed,
-    offer,
-    quota::Share,
-    reserved::{self, has_ssh_id},
-    resize, run,
+    draft::VmDraft,
+    hold::Hold,
+    reserved,
 };
+
+/// What a VM has to have to be ready. The other conditions tell of what befalls it beside.
+const NEEDED: [&str; 4] = [RESERVED, IMAGE_READY, DISK_READY, VIRTUAL_MACHINE_READY];
 
 /// How soon a status is to be written. While a VM is on its way to its first
 /// start, disks tell every second how far they are, and `KubeVirt` which step it
@@ -78,78 +70,23 @@ fn charged(status: &KiteVirtualMachineStatus) -> Charge {
     of(&status.granted).or_more(of(&status.asking))
 }
 
-/// The status and its conditions.
-pub(super) fn report(
-    vm: &Vm<'_>,
-    seen: &Observed,
-    obstacles: &[Obstacle],
-    share: &Share,
-) -> (KiteVirtualMachineStatus, Vec<NewCondition>) {
-    let power = power(vm, seen);
-    let state = lost::disk_state(vm, seen);
-    let judgement = judge(power, state, seen);
-    let mut conditions = vec![
-        reserved::condition(vm, seen),
-        image::condition(vm, seen, obstacles),
-        disk::condition(vm, seen, state, share),
-        run::condition(&judgement, seen, obstacles, share),
-    ];
-    let held = Hold::told(vm, seen);
-    let expiry = Expiry::of(vm.object, seen.now);
-    let idle = Idleness::of(vm, seen);
-    conditions.insert(0, ready(&conditions, obstacles, &judgement, held.as_ref()));
-    conditions.extend(exposed::condition(vm, seen));
-    conditions.extend(machine::restart_required(seen));
-    conditions.extend(resize::condition(seen));
-    conditions.extend(login::condition(vm, seen));
-    conditions.extend(offer::condition(vm, seen, obstacles));
-    conditions.extend(expiry.as_ref().map(Expiry::condition));
-    conditions.extend(idle.as_ref().map(Idleness::condition));
-
-    let instance = seen.instance.as_ref().and_then(Alive::of);
-    let status = KiteVirtualMachineStatus {
-        observed_generation: None,
-        phase: Some(phase(vm, seen, obstacles, &judgement)),
-        power_state: Some(if instance.as_ref().is_some_and(|it| it.runs) {
-            PowerState::On
-        } else {
-            PowerState::Off
-        }),
-        node_name: instance.as_ref().and_then(|it| it.node.clone()),
-        ip_address: instance.and_then(|it| it.address),
-        disk: disk::status(vm, seen, share),
-        granted: share.granted.clone(),
-        asking: share.asking.clone(),
-        restart: None,
-        access: access::status(vm, seen),
-        guest_key: login::guest_key(vm, seen),
-        expiry: expiry.and_then(|expiry| expiry.status()),
-        idle: idle.and_then(|idle| idle.status()),
-        conditions: Vec::new(),
-        unreadable: None,
-    };
-    (status, conditions)
-}
-
-fn phase(vm: &Vm<'_>, seen: &Observed, obstacles: &[Obstacle], judgement: &Judgement) -> VmPhase {
-    if let Some(obstacle) = obstacles.first() {
+/// The phase that the VM is in.
+pub(super) fn phase(draft: &VmDraft<'_>) -> VmPhase {
+    if let Some(obstacle) = draft.obstacles.first() {
         return obstacle.phase;
     }
-    if seen.disk.is_none() && !has_ssh_id(seen) && lost::loss(vm, seen).is_none() {
-        return reserved::phase_without(seen);
+    if draft.is_new() && !draft.is_entitled {
+        return reserved::phase_without(draft.seen);
     }
-    judgement.phase
+    draft.judgement.phase
 }
 
-fn ready(
-    others: &[NewCondition],
-    obstacles: &[Obstacle],
-    judgement: &Judgement,
-    held: Option<&Hold>,
-) -> NewCondition {
-    if let Some(hold) = held {
+/// The condition `Ready`, in view of the `others`.
+pub(super) fn ready(draft: &VmDraft<'_>, others: &[NewCondition]) -> NewCondition {
+    if let Some(hold) = Hold::told(draft.vm, draft.seen) {
         return hold.ready();
     }
+    let judgement = &draft.judgement;
     let is_flaw = |condition: &&NewCondition| match condition.type_ {
         // A disk that waits for the first start is no flaw of a VM that is off.
         DISK_READY if judgement.phase == VmPhase::Stopped => condition.reason.starts_with("DiskL"),
@@ -160,9 +97,10 @@ fn ready(
         _ => condition.status != ConditionStatus::True,
     };
     // What stands in the way says more than what has not come of it.
-    let in_the_way = obstacles.iter().map(|obstacle| &obstacle.condition);
+    let in_the_way = draft.obstacles.iter().map(|obstacle| &obstacle.condition);
     let reserved = others.iter().filter(|other| other.type_ == RESERVED);
-    let flaw = reserved.chain(in_the_way).chain(others).find(is_flaw);
+    let needed = others.iter().filter(|other| NEEDED.contains(&other.type_));
+    let flaw = reserved.chain(in_the_way).chain(needed).find(is_flaw);
     match flaw {
         Some(flaw) => NewCondition {
             type_: READY,
@@ -175,30 +113,5 @@ fn ready(
             judgement.reason.clone(),
             judgement.message.clone(),
         ),
-    }
-}
-
-/// What is reported of an instance that has not ended.
-struct Alive {
-    runs: bool,
-    node: Option<String>,
-    address: Option<String>,
-}
-
-impl Alive {
-    fn of(instance: &VirtualMachineInstance) -> Option<Self> {
-        let status = instance.status.as_ref()?;
-        let phase = status.phase.as_deref();
-        if matches!(phase, Some("Succeeded" | "Failed")) {
-            return None;
-        }
-        Some(Self {
-            runs: phase == Some("Running"),
-            node: status.node_name.clone(),
-            address: status
-                .interfaces
-                .iter()
-                .find_map(|interface| interface.ip_address.clone()),
-        })
     }
 }

@@ -2,8 +2,6 @@
 //! tells: it stays as it is, and is switched off when it has to be. Nothing is made for it,
 //! and nothing of it is deleted unless it is.
 
-use std::time::Duration;
-
 use kite_core::{
     conditions::NewCondition,
     crd::{
@@ -21,20 +19,18 @@ use super::{
     expiry::Expiry,
     hold::{Hold, power},
     image::hardware,
+    judge::judge,
     lost,
-    machine::judge,
     observe::Observed,
     plan::until_next_deadline,
 };
 use crate::{
     plan::{Change, Plan, Step},
     platform,
+    stage::RESYNC,
     standing::{Standing, guarded, standing},
     unreadable::{as_before, unreadable},
 };
-
-/// When to look again though nothing changes.
-const RESYNC: Duration = Duration::from_secs(600);
 
 /// What is said of a VM beside `Ready` and its end.
 const OTHERS: [&str; 10] = [

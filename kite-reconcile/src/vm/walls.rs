@@ -6,7 +6,23 @@ use kite_core::{
 };
 use kite_render::Vm;
 
-use super::{draft::Obstacle, observe::Observed};
+use super::{
+    draft::{Obstacle, VmDraft},
+    observe::Observed,
+};
+use crate::stage::{Flow, Stage};
+
+/// Goes by `owner` and `is_unwalled`.
+pub(super) struct Walls;
+
+impl Stage<VmDraft<'_>> for Walls {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
+        if draft.is_new() {
+            draft.obstacles.extend(obstacle(draft.vm, draft.seen));
+        }
+        Flow::Next
+    }
+}
 
 /// Nothing is made of a user's VM before the walls of their namespace stand.
 pub(super) fn obstacle(vm: &Vm<'_>, seen: &Observed) -> Option<Obstacle> {

@@ -3,7 +3,6 @@
 use super::Mutation;
 use crate::suite::Suite::{Properties, Scenarios};
 
-const PLAN: &str = "kite-reconcile/src/vm/plan.rs";
 const QUOTA: &str = "kite-reconcile/src/vm/quota.rs";
 const JUDGE: &str = "kite-reconcile/src/vm/quota/judge.rs";
 const OFFER: &str = "kite-reconcile/src/offer.rs";
@@ -14,7 +13,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "former-domain-shared",
         what: "gives a former domain back while something still leads from it",
-        file: PLAN,
+        file: "kite-reconcile/src/vm/reserved.rs",
         edits: &[(
             "!exposed::leads_from(vm, seen, claim)",
             "!exposed::leads_from(vm, seen, claim) || true",
@@ -24,18 +23,21 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "machine-grown-over-quota",
         what: "gives a VM that is there more than its owner may have",
-        file: PLAN,
+        file: "kite-reconcile/src/vm/machine.rs",
         edits: &[(
-            "steps.machine(&fitted, seen, &share, may_start);",
-            "steps.machine(vm, seen, &share, may_start);",
+            "let fitted = draft.fitted();",
+            "let fitted = std::borrow::Cow::Borrowed(draft.vm.object);",
         )],
         first: (Scenarios, "quotas::"),
     },
     Mutation {
         name: "disk-grown-over-quota",
         what: "grows a disk beyond its owner's quota",
-        file: PLAN,
-        edits: &[("steps.growth(&fitted, seen);", "steps.growth(vm, seen);")],
+        file: "kite-reconcile/src/vm/disk.rs",
+        edits: &[(
+            "let wanted = wanted_disk(vm, &draft.share);",
+            "let wanted = &vm.object.spec.disk;",
+        )],
         first: (Scenarios, "quotas::"),
     },
     Mutation {
@@ -121,10 +123,10 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "offer-not-noted",
         what: "does not note in the claim that the offer is used up",
-        file: PLAN,
+        file: "kite-reconcile/src/vm/offer.rs",
         edits: &[(
-            "steps.extend(offer::note(vm, seen));",
-            "let _ = &mut steps;",
+            "draft.steps.extend(note(vm, seen));",
+            "draft.steps.extend(note(vm, seen).filter(|_| false));",
         )],
         first: (Scenarios, "offers::"),
     },
@@ -149,7 +151,7 @@ pub(super) const ALL: &[Mutation] = &[
         name: "api-server-reached",
         what: "lets VMs reach an API server that is on no node",
         file: USER,
-        edits: &[(".chain(walls::endpoints(&servers))", "")],
+        edits: &[(".chain(kite_render::walls::endpoints(&servers))", "")],
         first: (Scenarios, "users::vms_are"),
     },
     Mutation {

@@ -15,8 +15,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "makes a VM from an offer that another VM has claimed",
         file: OF_VM,
         edits: &[(
-            "let is_mine = |claim: &KiteReservation| claim.spec.holder == vm.holder();",
-            "let is_mine = |_: &KiteReservation| true;",
+            "if own_claim(vm, seen).is_some() {",
+            "if found.claim.is_some() {",
         )],
         first: (Sweep, "offer_for_two::crashes"),
     },
@@ -24,10 +24,7 @@ pub(super) const ALL: &[Mutation] = &[
         name: "made-before-the-claim",
         what: "makes a VM's disk before the offer is claimed for it",
         file: OF_VM,
-        edits: &[(
-            "steps.into_iter().filter(|it| is_free(it, seen)).collect(),",
-            "steps,",
-        )],
+        edits: &[("draft.steps.retain(|step| is_free(step, seen)),", "{}")],
         first: (Properties, "offer_laws::without"),
     },
     Mutation {
@@ -52,8 +49,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "keeps the claim to an offer though its VM cannot be made",
         file: OF_VM,
         edits: &[(
-            "Some(claim) if blocked => vec![Step::Change(Change::Unclaim(claim.clone()))],",
-            "Some(_) if blocked => Vec::new(),",
+            "draft.steps = vec![Step::Change(Change::Unclaim(claim.clone()))];",
+            "let _ = claim; draft.steps.clear();",
         )],
         first: (Sweep, "offer_given_back::crashes"),
     },

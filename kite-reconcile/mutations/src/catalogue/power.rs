@@ -152,10 +152,10 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "restart-not-asked-again",
         what: "takes a VM for settled whose restart was noted and never asked for",
-        file: "kite-reconcile/src/vm/plan.rs",
+        file: RESTART,
         edits: &[(
-            "let restart = restart::next(vm, seen);",
-            "let restart = None;",
+            "plan(vm, seen, true).again",
+            "plan(vm, seen, true).again.filter(|_| false)",
         )],
         first: (Sweep, "vm_restart::crashes"),
     },

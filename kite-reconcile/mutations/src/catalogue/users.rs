@@ -4,18 +4,18 @@ use super::Mutation;
 use crate::suite::Suite::{Properties, Scenarios, Sweep};
 
 const USER: &str = "kite-reconcile/src/user/plan.rs";
-const IMAGE: &str = "kite-reconcile/src/image/plan.rs";
+const WALLS: &str = "kite-reconcile/src/user/walls.rs";
+const DRAFT: &str = "kite-reconcile/src/user/draft.rs";
+const IMAGE: &str = "kite-reconcile/src/image/import.rs";
 
 pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "user-finalizer-skipped",
         what: "makes a user's namespace without the finalizer",
-        file: USER,
+        file: "kite-reconcile/src/stage.rs",
         edits: &[(
-            "if !user.object.finalizers().iter().any(|f| f == USER_FINALIZER) {
-                return (vec![Step::AddFinalizer(USER_FINALIZER)], not_yet());
-            }",
-            "",
+            "if self.is_on(draft.meta()) {",
+            "if self.is_on(draft.meta()) || self.0 == kite_core::labels::USER_FINALIZER {",
         )],
         first: (Sweep, "user_deletion::crashes"),
     },
@@ -32,14 +32,14 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "walls-let-go-under-machines",
         what: "lets go of walls that somebody deleted while machines run behind them",
-        file: USER,
+        file: WALLS,
         edits: &[("!seen.has_machines && (", "(")],
         first: (Sweep, "namespace_deletion::crashes"),
     },
     Mutation {
         name: "walls-held-for-ever",
         what: "holds the walls of a namespace that goes though nothing runs in it",
-        file: USER,
+        file: WALLS,
         edits: &[(
             "(Some(_), Some(held)) if may_fall => {",
             "(Some(_), Some(held)) if may_fall && !is_ending => {",
@@ -59,7 +59,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "walls-not-put-right",
         what: "leaves a wall open that somebody has opened",
-        file: USER,
+        file: DRAFT,
         edits: &[(
             "if !stored.is_some_and(|stored| is_applied(desired, stored)) {",
             "if !stored.is_some_and(|stored| is_applied(stored, stored)) {",
@@ -95,7 +95,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "image-disk-before-its-name",
         what: "deletes an image's disk while clones of it can still begin",
-        file: IMAGE,
+        file: "kite-reconcile/src/image/delete.rs",
         edits: &[(
             "seen.source.clone().map(AnyObject::from),
              seen.disk.clone().map(AnyObject::from)",
@@ -119,9 +119,9 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "namespace-of-others-used",
         what: "builds a user's walls in a namespace that is somebody else's",
-        file: USER,
+        file: "kite-reconcile/src/user/namespace.rs",
         edits: &[(
-            "return (steps, waiting(\"NameTaken\", message));",
+            "return draft.wait(\"NameTaken\", message);",
             "drop(message);",
         )],
         first: (Properties, "user_laws::no_tenant"),
@@ -129,12 +129,8 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "quota-not-made",
         what: "tells a user of a namespace without a quota",
-        file: USER,
-        edits: &[(
-            "let quota = quota::resource_quota(user, &given, &seen.overhead(settings));
-             want(&mut steps, &quota, seen.quota.as_ref());",
-            "",
-        )],
+        file: "kite-reconcile/src/user/quota.rs",
+        edits: &[("want(&mut draft.steps, &quota, seen.quota.as_ref());", "drop(quota);")],
         first: (Properties, "user_laws::a_namespace"),
     },
     Mutation {
@@ -142,14 +138,16 @@ pub(super) const ALL: &[Mutation] = &[
         what: "deletes an image's disk whose import failed, to make it anew",
         file: IMAGE,
         edits: &[(
-            "if let Some(mut desired) = image::data_volume(image, &seen.platform) {",
+            "let Some(mut desired) = image::data_volume(image, &seen.platform) else {",
             "if let Some(disk) = seen.disk.clone().filter(|disk| {
                  disk.metadata.deletion_timestamp.is_none()
                      && disk.status.as_ref().and_then(|status| status.phase.as_deref()) == Some(\"Failed\")
              }) {
-                 return Ok(vec![Step::Change(Change::Delete(disk.into(), PropagationPolicy::Background))]);
+                 let deletion = crate::plan::Change::Delete(disk.into(), kube::api::PropagationPolicy::Background);
+                 draft.steps.push(crate::plan::Step::Change(deletion));
+                 return Flow::Stop;
              }
-             if let Some(mut desired) = image::data_volume(image, &seen.platform) {",
+             let Some(mut desired) = image::data_volume(image, &seen.platform) else {",
         )],
         first: (Properties, "image_laws::"),
     },
@@ -158,26 +156,26 @@ pub(super) const ALL: &[Mutation] = &[
         what: "makes an image's disk in a tenant's namespace",
         file: IMAGE,
         edits: &[(
-            "want(&mut steps, &desired, seen.disk.as_ref())?;",
+            "draft.want(&desired, seen.disk.as_ref())",
             "desired.metadata.namespace = Some(\"kite-user-bob\".to_owned());
-             want(&mut steps, &desired, seen.disk.as_ref())?;",
+             draft.want(&desired, seen.disk.as_ref())",
         )],
         first: (Properties, "image_laws::"),
     },
     Mutation {
         name: "image-without-a-name",
         what: "does not make the DataSource that VMs clone an image by",
-        file: IMAGE,
+        file: "kite-reconcile/src/image/source.rs",
         edits: &[(
-            "Some(desired) => want(&mut steps, &desired, seen.source.as_ref())?,",
-            "Some(desired) => want(&mut Vec::new(), &desired, seen.source.as_ref())?,",
+            "return draft.want(&desired, seen.source.as_ref());",
+            "drop(desired); return Flow::Next;",
         )],
         first: (Properties, "image_laws::"),
     },
     Mutation {
         name: "walls-applied-for-ever",
         what: "applies a user's walls and quota though they stand",
-        file: USER,
+        file: DRAFT,
         edits: &[(
             "if !stored.is_some_and(|stored| is_applied(desired, stored)) {",
             "if stored.is_none_or(|stored| is_applied(desired, stored)) {",
@@ -187,9 +185,9 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "image-applied-for-ever",
         what: "applies what an image consists of though it is as it should be",
-        file: IMAGE,
+        file: "kite-reconcile/src/image/draft.rs",
         edits: &[(
-            "Needed::Nothing => Ok(()), Needed::Apply => {",
+            "Needed::Nothing => return Flow::Next, Needed::Apply => {",
             "Needed::Nothing | Needed::Apply => {",
         )],
         first: (Properties, "image_laws::every"),

@@ -4,7 +4,8 @@ use super::Mutation;
 use crate::suite::Suite::{Properties, Scenarios, Sweep};
 
 const HOLDING: &str = "kite-reconcile/src/vm/quota/holding.rs";
-const PLAN: &str = "kite-reconcile/src/vm/plan.rs";
+const STAGE: &str = "kite-reconcile/src/stage.rs";
+const DRAFT: &str = "kite-reconcile/src/vm/draft.rs";
 const DELETE: &str = "kite-reconcile/src/vm/delete.rs";
 const ACCESS: &str = "kite-reconcile/src/vm/access.rs";
 const DISK: &str = "kite-reconcile/src/vm/disk.rs";
@@ -17,31 +18,28 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "vm-finalizer-skipped",
         what: "makes a VM without its finalizer",
-        file: PLAN,
+        file: STAGE,
         edits: &[(
-            "if !has_finalizer(&vm.object.metadata) {",
-            "if false && !has_finalizer(&vm.object.metadata) {",
+            "if self.is_on(draft.meta()) {",
+            "if self.is_on(draft.meta()) || self.0 == kite_core::labels::VM_FINALIZER {",
         )],
         first: (Sweep, "vm_deletion::crashes"),
     },
     Mutation {
         name: "machine-before-its-needs",
         what: "makes the VirtualMachine before its Secrets and its disk",
-        file: PLAN,
+        file: "kite-reconcile/src/vm/machine.rs",
         edits: &[(
-            "let may_start = is_prepared && has_disk;",
-            "let may_start = may_be_made;",
+            "let may_start = draft.is_prepared && draft.has_disk();",
+            "let may_start = draft.obstacles.is_empty() && (draft.is_entitled || !draft.is_new());",
         )],
         first: (Sweep, "vm_life::crashes"),
     },
     Mutation {
         name: "loser-served",
         what: "makes a VM though another has its login name",
-        file: PLAN,
-        edits: &[(
-            "let entitled = has_ssh_id(seen);",
-            "let entitled = true;",
-        )],
+        file: DRAFT,
+        edits: &[("is_entitled: has_ssh_id(seen),", "is_entitled: true,")],
         first: (Sweep, "one_name_for_two::crashes"),
     },
     Mutation {
@@ -54,7 +52,7 @@ pub(super) const ALL: &[Mutation] = &[
              if let Some(stored) = seen.disk.clone().filter(|disk| {
                  disk.status.as_ref().and_then(|status| status.phase.as_deref()) == Some(\"Failed\")
              }) {
-                 self.steps.push(Step::Change(Change::Delete(stored.into(), kube::api::PropagationPolicy::Background)));
+                 draft.steps.push(Step::Change(Change::Delete(stored.into(), kube::api::PropagationPolicy::Background)));
                  return false;
              }",
         )],
@@ -189,8 +187,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "deletes the disk while the instance still writes to it",
         file: DELETE,
         edits: &[(
-            "if stage == Stage::Machine && instance_is_ours(vm, seen) {",
-            "if false && stage == Stage::Machine && instance_is_ours(vm, seen) {",
+            "if part == Teardown::Machine && instance_is_ours(vm, seen) {",
+            "if false && part == Teardown::Machine && instance_is_ours(vm, seen) {",
         )],
         first: (Properties, "vm_laws::"),
     },
@@ -246,10 +244,10 @@ pub(super) const ALL: &[Mutation] = &[
         what: "frees the names of a VM while it is still there",
         file: DELETE,
         edits: &[(
-            "for stage in Stage::ALL {",
+            "for part in Teardown::ALL {",
             "let names = seen.claims.release();
              if !names.is_empty() { return (names, Some(\"its names\")); }
-             for stage in Stage::ALL {",
+             for part in Teardown::ALL {",
         )],
         first: (Sweep, "vm_deletion::crashes"),
     },
@@ -303,10 +301,10 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "way-in-not-made",
         what: "does not make the Service that a VM's domain leads to",
-        file: PLAN,
+        file: EXPOSED,
         edits: &[(
-            "let is_led = steps.wanted(&service::web(vm), seen.web_service.as_ref());",
-            "let is_led = true;",
+            "let is_led = draft.wanted(&service::web(draft.vm), stored);",
+            "let is_led = stored.is_some() || true;",
         )],
         first: (Properties, "vm_laws::a_vm_that_was_made"),
     },

@@ -1,0 +1,63 @@
+//! How far objects are on their way, by which those that are begun go first.
+
+use kite_core::crd::{KiteVirtualMachine, VmPhase};
+use kite_runtime::queue::Stage;
+
+/// How far a VM is.
+pub(crate) fn of_vm(vm: &KiteVirtualMachine) -> Stage {
+    if vm.metadata.deletion_timestamp.is_some() {
+        return Stage::AtRest;
+    }
+    match vm.status.as_ref().map(|status| status.phase) {
+        None => Stage::New,
+        Some(None | Some(VmPhase::Provisioning | VmPhase::Starting)) => Stage::OnItsWay,
+        // Whoever waits for a person or for room may do so for long.
+        Some(Some(
+            VmPhase::Pending
+            | VmPhase::Running
+            | VmPhase::Migrating
+            | VmPhase::Paused
+            | VmPhase::Stopping
+            | VmPhase::Stopped
+            | VmPhase::Deleting
+            | VmPhase::Failed,
+        )) => Stage::AtRest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use kite_core::crd::{KiteVirtualMachineSpec, KiteVirtualMachineStatus};
+
+    use super::*;
+
+    #[test]
+    fn a_vm_is_new_until_its_status_says_otherwise() {
+        let spec = KiteVirtualMachineSpec::new(
+            1,
+            "1Gi".parse().unwrap(),
+            "9Gi".parse().unwrap(),
+            "debian-12",
+            "web",
+        );
+        let mut vm = KiteVirtualMachine::new("web", spec);
+        assert_eq!(of_vm(&vm), Stage::New);
+        let mut with = |phase| {
+            vm.status = Some(KiteVirtualMachineStatus {
+                phase,
+                ..KiteVirtualMachineStatus::default()
+            });
+            of_vm(&vm)
+        };
+        assert_eq!(with(None), Stage::OnItsWay);
+        assert_eq!(with(Some(VmPhase::Provisioning)), Stage::OnItsWay);
+        assert_eq!(with(Some(VmPhase::Running)), Stage::AtRest);
+        assert_eq!(with(Some(VmPhase::Pending)), Stage::AtRest);
+        vm.status = None;
+        vm.metadata.deletion_timestamp = Some(
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),
+        );
+        assert_eq!(of_vm(&vm), Stage::AtRest, "it goes");
+    }
+}
