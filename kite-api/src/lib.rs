@@ -78,6 +78,8 @@ mod reference;
 mod router;
 mod settings;
 mod state;
+#[cfg(test)]
+mod tables;
 mod vm_access;
 mod vm_view;
 mod vms;

@@ -58,7 +58,7 @@
 //! |---|---|
 //! | [`Accounts`], [`Copies`], [`Settings`] | what signing in works with |
 //! | [`Caller`], [`Principal`], [`Client`] | who sends a request, and from where |
-//! | [`Act`], [`AccountAction`] | who may do what to whose, with which token, after which proof: pure tables |
+//! | [`Act`], [`AccountAction`], [`actions!`], [`rule`] | who may do what to whose, with which token, after which proof: pure tables |
 //! | [`routes`] | `auth/…`, `me`, `me/sessions`, `me/tokens`, `me/totp`, `me/identities`, `admin/users`, `admin/invites` |
 //! | [`change_password`] | `me/password`, for the application's own route |
 //! | [`notices`], [`key_dates`] | what owners of accounts are told of, and since when they have what |
@@ -111,6 +111,7 @@ mod refresh;
 mod reseal;
 mod rotation;
 mod routes;
+pub mod rule;
 mod seal;
 mod second_factor;
 mod session;
