@@ -6,7 +6,10 @@ use std::fmt::Write as _;
 
 use kite_identity::rule::{Proof, Rule, levels};
 
-use crate::policy::{Access, AccountAction, Act, Action};
+use crate::{
+    policy::{Access, AccountAction, Act, Action},
+    vm_fields::{self, Edited, NAME, NAME_IS_FIXED, New},
+};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/api.md");
 
@@ -78,6 +81,36 @@ fn proofs() -> String {
     text
 }
 
+fn fields_of_vms() -> String {
+    let mut text = "| Field | `POST vms` | `POST offers/{name}/claim` | `PATCH vms/{name}` | \
+                    right to edit it |\n|---|---|---|---|---|\n"
+        .to_owned();
+    let _ = writeln!(
+        text,
+        "| `{NAME}` | required | required | {NAME_IS_FIXED} | |"
+    );
+    for field in vm_fields::all() {
+        let [new, claimed] = match field.new {
+            New::Sized => ["required", "the offer's"],
+            New::Optional => ["optional"; 2],
+            New::Never => [""; 2],
+        };
+        let (edited, action) = match field.edit {
+            Edited::Never(why) => (why, String::new()),
+            Edited::By(action) if field.is_removable => {
+                ("changed; null removes it", format!("`{action:?}`"))
+            }
+            Edited::By(action) => ("changed", format!("`{action:?}`")),
+        };
+        let name = field.name;
+        let _ = writeln!(
+            text,
+            "| `{name}` | {new} | {claimed} | {edited} | {action} |"
+        );
+    }
+    text
+}
+
 #[test]
 fn the_tables_of_the_docs_are_those_of_the_code() {
     let docs = std::fs::read_to_string(PAGE).unwrap();
@@ -85,6 +118,7 @@ fn the_tables_of_the_docs_are_those_of_the_code() {
         ("rights", rights()),
         ("least scopes", scopes()),
         ("proofs", proofs()),
+        ("fields of VMs", fields_of_vms()),
     ];
     let fresh = parts
         .iter()
