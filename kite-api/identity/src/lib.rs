@@ -13,28 +13,17 @@
 //!
 //! ```
 //! use axum::{extract::FromRef, routing::get};
-//! use kite_core::crd::{AccessLevel, TokenScope};
-//! use kite_identity::{Access, Accounts, Act, Caller, Whose};
+//! use kite_identity::{Accounts, Caller, Whose, actions};
 //! use kite_rest::{Bodies, Problem};
 //!
-//! #[derive(Clone, Copy, Debug)]
-//! enum Action {
-//!     ReadBook,
-//! }
+//! actions! {
+//!     /// What people do here.
+//!     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+//!     pub enum Action;
 //!
-//! impl Act for Action {
-//!     fn describe(self) -> &'static str {
-//!         "read the book"
-//!     }
-//!     fn is_allowed(self, _: AccessLevel, whose: Whose) -> bool {
-//!         whose == Whose::Own
-//!     }
-//!     fn scope(self, _: Access) -> Option<TokenScope> {
-//!         None
-//!     }
-//!     fn asks_for_proof(self, _: Whose) -> bool {
-//!         false
-//!     }
+//!     /// Read a book of one's own.
+//!     ReadBook: "read the book",
+//!         own From(ReadOnly), others Nobody, token Never, proof Never;
 //! }
 //!
 //! #[derive(Clone, FromRef)]
