@@ -76,9 +76,13 @@ pub mod proof;
 mod recordings;
 mod reference;
 mod router;
+mod setting;
 mod settings;
 mod state;
+#[cfg(test)]
+mod tables;
 mod vm_access;
+mod vm_fields;
 mod vm_view;
 mod vms;
 mod vocabulary;

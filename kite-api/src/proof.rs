@@ -42,3 +42,27 @@ pub fn of_operation(id: &str) -> Asks {
         .find_map(|(known, asks)| (known == id).then_some(asks))
         .unwrap_or(Asks::Never)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic)]
+    use std::collections::BTreeSet;
+
+    use kite_identity::rule::Proof;
+
+    use super::*;
+    use crate::vm_fields::{self, Edited};
+
+    #[test]
+    fn an_edit_of_a_vm_asks_with_the_fields_whose_action_does() {
+        let asking = vm_fields::all().filter_map(|field| match field.edit {
+            Edited::By(action) if action.rule().proof == Proof::Always => Some(field.name),
+            Edited::By(_) | Edited::Never(_) => None,
+        });
+        let asking: BTreeSet<_> = asking.collect();
+        let Asks::ForOthersOr(told) = of_operation("editVm") else {
+            panic!("{:?}", of_operation("editVm"));
+        };
+        assert_eq!(told.iter().copied().collect::<BTreeSet<_>>(), asking);
+    }
+}

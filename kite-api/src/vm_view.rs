@@ -5,15 +5,15 @@ use std::borrow::Cow;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kite_core::{
     cluster::ObjectKey,
-    crd::{Charge, KiteUser, KiteVirtualMachine, PowerState, SshLogin, VmPhase},
+    crd::{Charge, KiteUser, KiteVirtualMachine, PowerState, VmPhase},
     names,
-    quantity::Bytes,
-    span::Span,
 };
 use kite_rest::{cache::Cache, tag_of};
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::vm_fields::VmSettings;
 
 /// Desired and observed state, under the names of the custom resource.
 #[derive(Serialize, JsonSchema)]
@@ -33,41 +33,10 @@ pub(crate) struct VmView {
     uid: String,
     /// What an edit sends as `If-Match` to count only if nobody else edited since.
     etag: String,
-    /// How many CPUs it is to have.
-    cpu: u32,
-    /// How much memory it is to have.
-    memory: Bytes,
-    /// How large its disk is to be.
-    disk: Bytes,
-    /// Name of the image that its disk was made from.
-    image: String,
-    /// Whether it is to run.
-    power_state: PowerState,
-    /// The name with which one logs in at the gateway.
-    ssh_id: String,
     /// Whether a password opens it; the hash stays inside.
     has_ssh_password: bool,
-    /// Keys that open it, beside its owner's.
-    ssh_public_keys: Vec<String>,
-    /// What its domain begins with, before the base domain.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    domain_prefix: Option<String>,
-    /// When it expires: it is switched off then.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at: Option<Time>,
-    /// How long after that it is deleted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expiry_grace_period: Option<Span>,
-    /// After how long without anybody connected it is switched off.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    idle_timeout: Option<Span>,
-    /// Whether a login starts it.
-    start_on_connect: bool,
-    /// What a login takes.
-    ssh_login: SshLogin,
-    /// Name of the offer that it was claimed from.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    offer: Option<String>,
+    #[serde(flatten)]
+    settings: VmSettings,
     /// When it was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
@@ -188,21 +157,8 @@ impl VmView {
             namespace,
             uid: vm.uid().unwrap_or_default(),
             etag: tag_of(vm),
-            cpu: vm.spec.cpu,
-            memory: vm.spec.memory.clone(),
-            disk: vm.spec.disk.clone(),
-            image: vm.spec.image.clone(),
-            power_state: vm.spec.power_state,
-            ssh_id: vm.spec.ssh_id.clone(),
             has_ssh_password: vm.spec.ssh_password_hash.is_some(),
-            ssh_public_keys: vm.spec.ssh_public_keys.clone(),
-            domain_prefix: vm.spec.domain_prefix.clone(),
-            expires_at: vm.spec.expires_at.clone(),
-            expiry_grace_period: vm.spec.expiry_grace_period.clone(),
-            idle_timeout: vm.spec.idle_timeout.clone(),
-            start_on_connect: vm.spec.start_on_connect,
-            ssh_login: vm.spec.ssh_login,
-            offer: vm.spec.offer.clone(),
+            settings: VmSettings::of(&vm.spec),
             created_at: vm.creation_timestamp().map(|time| time.0.to_string()),
             deleting: vm.metadata.deletion_timestamp.is_some(),
             unreadable: vm.unreadable().map(Cow::into_owned),

@@ -13,28 +13,17 @@
 //!
 //! ```
 //! use axum::{extract::FromRef, routing::get};
-//! use kite_core::crd::{AccessLevel, TokenScope};
-//! use kite_identity::{Access, Accounts, Act, Caller, Whose};
+//! use kite_identity::{Accounts, Caller, Whose, actions};
 //! use kite_rest::{Bodies, Problem};
 //!
-//! #[derive(Clone, Copy, Debug)]
-//! enum Action {
-//!     ReadBook,
-//! }
+//! actions! {
+//!     /// What people do here.
+//!     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+//!     pub enum Action;
 //!
-//! impl Act for Action {
-//!     fn describe(self) -> &'static str {
-//!         "read the book"
-//!     }
-//!     fn is_allowed(self, _: AccessLevel, whose: Whose) -> bool {
-//!         whose == Whose::Own
-//!     }
-//!     fn scope(self, _: Access) -> Option<TokenScope> {
-//!         None
-//!     }
-//!     fn asks_for_proof(self, _: Whose) -> bool {
-//!         false
-//!     }
+//!     /// Read a book of one's own.
+//!     ReadBook: "read the book",
+//!         own From(ReadOnly), others Nobody, token Never, proof Never;
 //! }
 //!
 //! #[derive(Clone, FromRef)]
@@ -58,7 +47,7 @@
 //! |---|---|
 //! | [`Accounts`], [`Copies`], [`Settings`] | what signing in works with |
 //! | [`Caller`], [`Principal`], [`Client`] | who sends a request, and from where |
-//! | [`Act`], [`AccountAction`] | who may do what to whose, with which token, after which proof: pure tables |
+//! | [`Act`], [`AccountAction`], [`actions!`], [`rule`] | who may do what to whose, with which token, after which proof: pure tables |
 //! | [`routes`] | `auth/…`, `me`, `me/sessions`, `me/tokens`, `me/totp`, `me/identities`, `admin/users`, `admin/invites` |
 //! | [`change_password`] | `me/password`, for the application's own route |
 //! | [`notices`], [`key_dates`] | what owners of accounts are told of, and since when they have what |
@@ -111,6 +100,7 @@ mod refresh;
 mod reseal;
 mod rotation;
 mod routes;
+pub mod rule;
 mod seal;
 mod second_factor;
 mod session;

@@ -69,6 +69,23 @@ impl<T> Change<T> {
             Self::Set(value) => Change::Set(to(value)),
         }
     }
+
+    /// The same change, of what is borrowed.
+    pub const fn as_ref(&self) -> Change<&T> {
+        match self {
+            Self::Keep => Change::Keep,
+            Self::Clear => Change::Clear,
+            Self::Set(value) => Change::Set(value),
+        }
+    }
+
+    /// What is set; none where the field is kept or cleared.
+    pub fn set(self) -> Option<T> {
+        match self {
+            Self::Keep | Self::Clear => None,
+            Self::Set(value) => Some(value),
+        }
+    }
 }
 
 impl Form {

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use axum::extract::{Path, Query, State};
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
-    crd::{AccessLevel, KiteUser, KiteVirtualMachine, KiteVirtualMachineSpec, VmPhase},
+    crd::{AccessLevel, KiteUser, KiteVirtualMachine, VmPhase},
     names,
     quantity::Bytes,
 };
 use kite_identity::{Caller, whose};
 use kite_rest::{
-    Accepted, Answer, Created, Deleting, Form, IfMatch, Items, Named, Once, Page, Problem,
+    Accepted, Answer, Change, Created, Deleting, Form, IfMatch, Items, Named, Once, Page, Problem,
     ProblemKind, Sent, Shown, Stamp, audit::note, edit_noting, is_label, judge_edit, judge_new,
     present, require_future, tag_of, whole_of_edit, whole_of_new,
 };
@@ -43,6 +43,7 @@ use crate::{
     notices::{forget_end, note_new_vm, note_vm_edit},
     policy::{Action, Whose},
     state::ApiState,
+    vm_fields::NewFields,
     vm_view::VmView,
 };
 
@@ -313,11 +314,11 @@ async fn create_new(
     let sizes = ["memory", "disk"].map(|field| form.peek::<Bytes>(field));
     let is_offered = offer.is_some();
     let demand = match &new {
-        Some(new) => Demand {
+        Some(NewVm(new)) => Demand {
             is_offered,
-            cpu: new.cpu,
-            memory: &new.memory,
-            disk: &new.disk,
+            cpu: new.spec.cpu,
+            memory: &new.spec.memory,
+            disk: &new.spec.disk,
         },
         None => Demand {
             is_offered,
@@ -333,30 +334,19 @@ async fn create_new(
         judge_new::<NewVm, _>(state.store(), form, &model).await;
         refuse(form, obstacles)?;
     }
-    let new = form.finish_with(new)?;
-    let settings = new.settings;
-    let ssh_id = ssh_id.ok_or_else(no_ssh_id)?;
+    let NewVm(NewFields {
+        name,
+        mut spec,
+        ssh_password,
+    }) = form.finish_with(new)?;
+    spec.ssh_id = ssh_id.ok_or_else(no_ssh_id)?;
+    spec.offer = offer;
     wait_for_namespace(state, owner).await?;
+    if let Some(password) = ssh_password {
+        spec.ssh_password_hash = Some(state.passwords().hash(password).await?);
+    }
 
-    let mut vm = KiteVirtualMachine::new(
-        &settings.name,
-        KiteVirtualMachineSpec {
-            power_state: settings.power_state,
-            ssh_password_hash: match settings.ssh_password {
-                Some(password) => Some(state.passwords().hash(password).await?),
-                None => None,
-            },
-            ssh_public_keys: settings.ssh_public_keys,
-            domain_prefix: settings.domain_prefix,
-            expires_at: settings.expires_at,
-            expiry_grace_period: settings.expiry_grace_period,
-            idle_timeout: settings.idle_timeout,
-            start_on_connect: settings.start_on_connect,
-            ssh_login: settings.ssh_login,
-            offer,
-            ..KiteVirtualMachineSpec::new(new.cpu, new.memory, new.disk, new.image, ssh_id)
-        },
-    );
+    let mut vm = KiteVirtualMachine::new(&name, spec);
     vm.metadata.namespace = Some(namespace);
     note_new_vm(&mut vm);
     if let Some(stamp) = stamp {
@@ -364,7 +354,7 @@ async fn create_new(
     }
     let problem = match state.cluster().create(&vm).await {
         Ok(created) => return Ok(created),
-        Err(ClusterError::AlreadyExists { .. }) => name_taken(&settings.name),
+        Err(ClusterError::AlreadyExists { .. }) => name_taken(&name),
         Err(ClusterError::NotFound { .. }) => namespace_not_ready(),
         Err(error) if is_count_exceeded(&error) => count_is_behind(),
         Err(error) => form.blame(error),
@@ -382,34 +372,35 @@ async fn patch(
     Sent { input, mut form }: Sent<Edit>,
 ) -> Result<Answer<VmView>, Problem> {
     let Found { vm, owner, whose } = find(&state, &caller, &name, owner.as_deref()).await?;
-    for action in input.iter().flat_map(|edit| &edit.actions) {
+    for action in input.iter().flat_map(|Edit(edit)| &edit.actions) {
         caller.require(*action, whose)?;
     }
     let names = [Some(name.as_str()), Some(vm.spec.ssh_id.as_str())];
     check_password(&mut form, &owner, names);
-    let Some(edit) = input else {
+    let Some(Edit(edit)) = input else {
         return form.finish().map(|()| answer(&state, &vm));
     };
     // What is wrong whatever was edited meanwhile is told first.
     if !form.is_faulty() {
         condition.check(vm.as_ref())?;
-        if edit.is_empty() {
+        if edit.actions.is_empty() {
             return Ok(answer(&state, &vm));
         }
     }
     // What was its end may stay: who edits something else need not mend it.
-    let new_end = edit.expires_at.as_ref();
+    let after = edit.changes.applied_to(&vm.spec);
+    let new_end = after.expires_at.as_ref();
     let new_end = new_end.filter(|end| vm.spec.expires_at.as_ref() != Some(*end));
     require_future(&mut form, new_end, "null if the VM is not to expire");
     let demand = Demand {
         is_offered: false,
-        cpu: edit.cpu.unwrap_or(vm.spec.cpu),
-        memory: edit.memory.as_ref().unwrap_or(&vm.spec.memory),
-        disk: edit.disk.as_ref().unwrap_or(&vm.spec.disk),
+        cpu: after.cpu,
+        memory: &after.memory,
+        disk: &after.disk,
     };
     let mut obstacles: Vec<Problem> = Vec::new();
     obstacles.extend(check_quota(&state, &owner, &demand, Some(&vm)).err());
-    if let Some(prefix) = &edit.domain_prefix {
+    if let Change::Set(Some(prefix)) = &edit.changes.domain_prefix {
         check_base_domain(&state, &mut form);
         let uid = vm.uid();
         let domain = UniqueName::Domain(prefix);

@@ -9,9 +9,9 @@ use kite_core::{
     },
     labels,
 };
-use kite_rest::{Problem, ProblemKind};
+use kite_rest::{Change, Problem, ProblemKind};
 
-use super::input::Edit;
+use crate::vm_fields::EditedFields;
 
 /// Why starting or restarting the VM would have no effect, with the remedy; none if
 /// it would.
@@ -33,10 +33,12 @@ pub(super) fn to_running(
 pub(super) fn to_edit(
     vm: &KiteVirtualMachine,
     owner: &KiteUser,
-    edit: &Edit,
+    edit: &EditedFields,
     now: Timestamp,
 ) -> Option<Problem> {
-    if edit.power != Some(PowerState::On) || vm.metadata.deletion_timestamp.is_some() {
+    if edit.changes.power_state != Change::Set(PowerState::On)
+        || vm.metadata.deletion_timestamp.is_some()
+    {
         return None;
     }
     let is_alone = edit.actions.len() == 1;
@@ -45,9 +47,7 @@ pub(super) fn to_edit(
         return None;
     }
     let mut after = vm.clone();
-    if edit.spec.contains_key("expiresAt") {
-        after.spec.expires_at.clone_from(&edit.expires_at);
-    }
+    after.spec.expires_at = edit.changes.applied_to(&vm.spec).expires_at;
     if !is_alone {
         // The rest may mend what cannot be read, and what was refused.
         after.spec.unreadable = None;
