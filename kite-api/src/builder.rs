@@ -312,8 +312,8 @@ impl ApiStateBuilder {
         });
         let mut tasks = inner.tasks.lock();
         tasks.spawn(background(Arc::downgrade(&inner)));
-        tasks.spawn(once_filled(Arc::downgrade(&inner), connections::sweep_up));
-        tasks.spawn(once_filled(Arc::downgrade(&inner), connections::forget));
+        tasks.spawn(once_synced(Arc::downgrade(&inner), connections::sweep_up));
+        tasks.spawn(once_synced(Arc::downgrade(&inner), connections::forget));
         drop(tasks);
         Ok(ApiState { inner })
     }
@@ -326,32 +326,32 @@ impl ApiState {
     }
 }
 
-/// Waits until the copies were filled once. `false` if the state is dropped before.
-async fn is_synced(inner: &Weak<Inner>) -> bool {
+/// Waits until the copies are synced. `false` if the state is dropped before.
+async fn synced(inner: &Weak<Inner>) -> bool {
     loop {
         let Some(inner) = inner.upgrade() else {
             return false;
         };
-        let filled = tokio::time::timeout(Duration::from_secs(1), inner.caches.synced()).await;
-        if filled.is_ok() {
+        let synced = tokio::time::timeout(Duration::from_secs(1), inner.caches.synced()).await;
+        if synced.is_ok() {
             return true;
         }
     }
 }
 
-/// Does this when the copies were filled once.
-async fn once_filled<F: Future<Output = ()>>(
+/// Does this once the copies are synced.
+async fn once_synced<F: Future<Output = ()>>(
     inner: Weak<Inner>,
     task: impl FnOnce(Weak<Inner>) -> F,
 ) {
-    if is_synced(&inner).await {
+    if synced(&inner).await {
         task(inner).await;
     }
 }
 
 /// Notes the first sync, then sweeps sessions until the state is dropped.
 async fn background(inner: Weak<Inner>) {
-    if !is_synced(&inner).await {
+    if !synced(&inner).await {
         return;
     }
     if let Some(inner) = inner.upgrade() {

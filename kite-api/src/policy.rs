@@ -76,7 +76,7 @@ kite_identity::actions! {
 mod tests {
     use std::collections::BTreeSet;
 
-    use kite_core::crd::TokenScope;
+    use kite_core::crd::{AccessLevel, TokenScope};
     use kite_identity::rule::{Proof, flaws, levels, within};
 
     use super::*;
@@ -151,7 +151,14 @@ mod tests {
         assert_eq!(EXPECTED.map(|(action, ..)| action), Action::ALL);
         for (action, expected, proof) in EXPECTED {
             assert_eq!(levels(action).join(" "), expected, "{action:?}");
-            assert_eq!(action.rule().proof, proof, "{action:?}");
+            let asks = [Whose::Own, Whose::Other(AccessLevel::User)];
+            let asks = asks.map(|whose| action.asks_for_proof(whose));
+            let expected = match proof {
+                Proof::Never => [false, false],
+                Proof::OfOthers => [false, true],
+                Proof::Always => [true, true],
+            };
+            assert_eq!(asks, expected, "{action:?}");
         }
     }
 

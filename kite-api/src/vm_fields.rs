@@ -214,6 +214,28 @@ mod tests {
         all().filter(is_by).map(|field| field.name).collect()
     }
 
+    /// What opens a VM from the first moment takes more than the right to create one, a
+    /// proof, and a notice: a field more of this kind belongs to `vms::make`,
+    /// `proof::VM_ACCESS` and `notices::told`, unless nobody comes in by it alone.
+    #[test]
+    fn what_opens_a_new_vm_is_known_where_vms_are_made() {
+        let is_new = |field: &VmField| !matches!(field.new, New::Never);
+        let opens = |field: &VmField| matches!(field.edit, Edited::By(Action::EditVmAccess));
+        let new: Vec<_> = all()
+            .filter(|field| is_new(field) && opens(field))
+            .map(|field| field.name)
+            .collect();
+        let needs_a_key_or_password = ["domainPrefix", "sshLogin"];
+        let opening: Vec<_> = new
+            .into_iter()
+            .filter(|name| !needs_a_key_or_password.contains(name))
+            .collect();
+        let crate::proof::Asks::For(told) = crate::proof::of_operation("claimOffer") else {
+            panic!("{:?}", crate::proof::of_operation("claimOffer"));
+        };
+        assert_eq!(opening, told);
+    }
+
     /// What is expected, written down beside the table: what a manager must not change of
     /// others' VMs, and what a token that only switches VMs may change.
     #[test]

@@ -149,7 +149,7 @@ impl<C> Context<C> {
         }
     }
 
-    /// The same, with reads answered from `caches`. They must be fed for as long
+    /// The same, with reads answered from `caches`. They must be written for as long
     /// as the context is used.
     pub fn cached(&self, caches: Caches) -> Context<CachedCluster<C>>
     where

@@ -47,8 +47,8 @@ pub async fn run<C: Cluster + Clone>(
 }
 
 /// Runs the reconcilers of VMs and of images, with one watch for each kind: for an operator
-/// that provisions VMs and has no use for Kite's users. It asks for no more than
-/// `kite_render::install::provisioning` has.
+/// that provisions VMs and has no use for Kite's users. Its rights are
+/// `kite_render::install::provisioning_rights`.
 pub async fn run_provisioning<C: Cluster + Clone>(
     client: Client,
     context: Arc<Context<C>>,

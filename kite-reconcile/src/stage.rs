@@ -73,7 +73,8 @@ pub(crate) trait Stage<D: Draft>: Sync {
         None
     }
 
-    /// The next moment at which time alone calls for something.
+    /// The next moment at which time alone calls for something. The reconciler of its kind
+    /// has to ask [`deadline`] for it, as those of VMs and users do.
     fn deadline(&self, _seen: &D::Seen) -> Option<Timestamp> {
         None
     }

@@ -90,6 +90,7 @@ mod tests {
     use kite_fake::FakeCluster;
     use kite_fake::actors::{Actors, Rules};
     use kite_fake_kubevirt::everything;
+    use kite_render::install::{provisioning_image_role, provisioning_role};
     use kube::{CustomResourceExt as _, api::PropagationPolicy};
 
     use super::*;
@@ -98,7 +99,7 @@ mod tests {
     /// As whom the operator runs.
     const OPERATOR: &str = "system:serviceaccount:default:dev-boxes";
 
-    /// What it may do beside provisioning, and that it may.
+    /// What it may do beside provisioning, and that it has all three roles.
     const ROLES: &str = "
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -118,6 +119,12 @@ kind: ClusterRoleBinding
 metadata: {name: provisioning}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: provisioning}
 subjects: [{kind: ServiceAccount, namespace: default, name: dev-boxes}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: clone-images, namespace: kite-images}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: clone-images}
+subjects: [{kind: ServiceAccount, namespace: default, name: dev-boxes}]
 ";
 
     #[tokio::test(start_paused = true)]
@@ -133,9 +140,10 @@ subjects: [{kind: ServiceAccount, namespace: default, name: dev-boxes}]
             .crds(kite_core::cdi::crds())
             .crds([DevBox::crd()])
             .rbac(true)
-            .object(kite_render::install::provisioning_role("provisioning"))
-            .objects_yaml(ROLES)
+            .object(provisioning_role("provisioning"))
             .objects_yaml("{apiVersion: v1, kind: Namespace, metadata: {name: kite-images}}")
+            .object(provisioning_image_role("clone-images", "kite-images"))
+            .objects_yaml(ROLES)
             .objects_yaml("{apiVersion: v1, kind: Namespace, metadata: {name: team}}")
             .build()
             .unwrap();
@@ -144,7 +152,7 @@ subjects: [{kind: ServiceAccount, namespace: default, name: dev-boxes}]
         let rules = Arc::new(Rules::instant());
         let _actors = Actors::spawn(&client, fake.clock(), &rules, everything(), &stop);
         let cluster = KubeCluster::new(client);
-        // It has the rights that it asks for, and no others.
+        // It has the rights of provisioning and its own, and no others.
         let own = fake.client_as(OPERATOR);
         let context = Context::new(KubeCluster::new(own.clone()));
         let operator = tokio::spawn(run(own, context, stop.clone()));

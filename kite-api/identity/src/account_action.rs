@@ -18,7 +18,7 @@ crate::actions! {
     /// See one's account and its sessions, sign out.
     UseAccount: "use an account",
         own From(ReadOnly), others Nobody, token Looking(AccountRead), proof Never,
-        leads to factor;
+        leads to a factor: true;
     /// Change one's email address.
     EditAccount: "edit an account",
         own From(User), others Nobody, token Both(AccountWrite), proof Always;
@@ -31,7 +31,7 @@ crate::actions! {
     /// Make a second factor, or take an account's away.
     ManageSecondFactor: "manage the second factor of an account",
         own From(ReadOnly), others From(Admin), token Never, proof Always,
-        leads to factor;
+        leads to a factor: true;
     /// Link one's account with people at sign-in providers, or unlink an account.
     ManageIdentities: "link or unlink sign-in providers",
         own From(ReadOnly), others From(Admin), token Never, proof Always;
@@ -74,15 +74,15 @@ crate::actions! {
 mod tests {
     use std::collections::BTreeSet;
 
-    use kite_core::crd::TokenScope;
+    use kite_core::crd::{AccessLevel, TokenScope};
 
     use super::AccountAction;
     use crate::{
-        Access, Act as _,
+        Access, Act as _, Whose,
         rule::{Proof, flaws, levels, within},
     };
 
-    /// What is expected, written down beside the table: for each [`Whose`](crate::Whose) a
+    /// What is expected, written down beside the table: for each [`Whose`] a
     /// character per level in ascending order, and when a proof is asked for.
     const EXPECTED: [(AccountAction, &str, Proof); 17] = [
         (
@@ -177,8 +177,29 @@ mod tests {
         assert_eq!(EXPECTED.map(|(action, ..)| action), AccountAction::ALL);
         for (action, expected, proof) in EXPECTED {
             assert_eq!(levels(action).join(" "), expected, "{action:?}");
-            assert_eq!(action.rule().proof, proof, "{action:?}");
+            let asks = [Whose::Own, Whose::Other(AccessLevel::User)];
+            let asks = asks.map(|whose| action.asks_for_proof(whose));
+            let expected = match proof {
+                Proof::Never => [false, false],
+                Proof::OfOthers => [false, true],
+                Proof::Always => [true, true],
+            };
+            assert_eq!(asks, expected, "{action:?}");
         }
+    }
+
+    #[test]
+    fn without_the_factor_that_it_needs_an_account_can_get_one_and_no_more() {
+        let leads = |action: &AccountAction| action.leads_to_factor(Whose::Own);
+        let all: Vec<_> = AccountAction::ALL.into_iter().filter(leads).collect();
+        let expected = [AccountAction::UseAccount, AccountAction::ManageSecondFactor];
+        assert_eq!(all, expected);
+        let other = Whose::Other(AccessLevel::User);
+        assert!(
+            !AccountAction::ALL
+                .iter()
+                .any(|it| it.leads_to_factor(other))
+        );
     }
 
     #[test]

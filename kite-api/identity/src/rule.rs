@@ -128,7 +128,7 @@ pub enum Proof {
 /// A row has the action's documentation and name, its words after "you may not", who may do
 /// it to what is their own and to what is [others'](Who), which
 /// [scopes](Scopes) an API token needs, and when it asks for a
-/// [proof](Proof). `leads to factor` stands at what one does to one's own account on
+/// [proof](Proof). `leads to a factor: true` stands at what one does to one's own account on
 /// the way to a second factor that it needs. Beside the trait, the enum gets `ALL`, every
 /// action in the order of the table, and `rule`, the row.
 ///
@@ -166,7 +166,7 @@ macro_rules! actions {
                 others $others:ident $(($others_from:ident))?,
                 token $token:ident $(($($scope:ident),+))?,
                 proof $proof:ident
-                $(, leads to $factor:ident)?;
+                $(, leads to a factor: $factor:literal)?;
         )+
     ) => {
         $(#[$meta])*
@@ -193,7 +193,7 @@ macro_rules! actions {
                             $crate::rule::Scopes::$token
                                 $(($($crate::rule::Scope::$scope),+))?,
                             $crate::rule::Proof::$proof,
-                            !concat!($(stringify!($factor))?).is_empty(),
+                            false $(|| $factor)?,
                         ),
                     )+
                 }

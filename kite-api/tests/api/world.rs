@@ -64,8 +64,8 @@ fn give_rights(fake: &FakeCluster) {
         ..Installation::default()
     };
     let kept = |manifest: &Manifest| {
-        let is_of_images = manifest.metadata().namespace.as_deref();
-        let is_of_images = is_of_images.is_some_and(|it| it != names::PLATFORM_NAMESPACE);
+        let namespace = manifest.metadata().namespace.as_deref();
+        let is_of_images = namespace.is_some_and(|it| it != names::PLATFORM_NAMESPACE);
         manifest
             .api_version()
             .starts_with("rbac.authorization.k8s.io/")

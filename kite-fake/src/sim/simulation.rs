@@ -453,7 +453,7 @@ impl Simulation {
             Ok(Ok(())) => self.finish(&mut engine).await,
             Ok(Err(ScenarioError::Unsettled(why))) => engine.violate(Rule::Settles, why),
             Ok(Err(error)) => {
-                engine.violate(Rule::Scenario, format!("the scenario stops: {error}"))
+                engine.violate(Rule::Scenario, format!("the scenario stops: {error}"));
             }
             Err(panic) => {
                 let text = super::panic_message(&*panic);

@@ -63,7 +63,7 @@ impl<C> Shared<C> {
     }
 
     /// The same, with reads answered from `caches`, and nothing remembered yet. They must
-    /// be fed for as long as it is used.
+    /// be written for as long as it is used.
     #[must_use]
     pub fn cached(&self, caches: Caches) -> Shared<CachedCluster<C>>
     where

@@ -24,7 +24,7 @@ impl Stage<ImageDraft<'_>> for Deletion {
             return Flow::Next;
         }
         let (steps, message) = next(draft.image, draft.seen);
-        draft.steps = steps;
+        draft.steps.extend(steps);
         let condition = NewCondition::new(READY, false, "Deleting", message);
         draft.found = Some((ImagePhase::Deleting, condition));
         Flow::Stop

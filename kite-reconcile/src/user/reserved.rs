@@ -20,11 +20,12 @@ pub(super) struct Names;
 impl Stage<UserDraft<'_>> for Names {
     fn plan(&self, draft: &mut UserDraft<'_>) -> Flow {
         let claims = &draft.seen.claims;
-        draft.steps = claims.wants();
-        if draft.steps.is_empty() {
-            draft.steps = claims.give_back(|_| true);
+        let mut changes = claims.wants();
+        if changes.is_empty() {
+            changes = claims.give_back(|_| true);
         }
-        if !draft.steps.is_empty() {
+        if !changes.is_empty() {
+            draft.steps.extend(changes);
             return Flow::Stop;
         }
         let lost = claims.wanted.iter().any(|claim| !claim.is_mine());

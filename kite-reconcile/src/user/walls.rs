@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Goes by `policies`, `namespace`, `has_machines`, `cluster`, `blocked`, `exposure`, the
-/// nameservers, `image_namespaces`, `unread` and `now`.
+/// nameservers, `asks_cluster`, `image_namespaces`, `unread` and `now`.
 pub(super) struct Walls;
 
 impl Stage<UserDraft<'_>> for Walls {

@@ -26,7 +26,7 @@ impl Stage<VmDraft<'_>> for Secrets {
         let may_be_made = draft.obstacles.is_empty() && (draft.is_entitled || !draft.is_new());
         if may_be_made {
             match keys_and_user_data(draft) {
-                Ok(are_there) => draft.is_prepared = are_there,
+                Ok(are_there) => draft.has_secrets = are_there,
                 Err(error) => return Flow::Fail(error),
             }
         }

@@ -64,7 +64,7 @@ pub(super) struct Disk;
 impl Stage<VmDraft<'_>> for Disk {
     fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         // What is left of a VM that has lost its disk is kept as it should be.
-        draft.is_prepared = draft.is_prepared && (draft.loss.is_some() || made(draft));
+        draft.is_prepared = draft.has_secrets && (draft.loss.is_some() || made(draft));
         Flow::Next
     }
 

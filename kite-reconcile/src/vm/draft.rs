@@ -6,7 +6,8 @@ use kite_core::{
     cluster::Object,
     conditions::NewCondition,
     crd::{
-        KiteVirtualMachine, KiteVirtualMachineStatus, VmPhase, vm_condition::VIRTUAL_MACHINE_READY,
+        KiteVirtualMachine, KiteVirtualMachineStatus, RestartStatus, VmPhase,
+        vm_condition::VIRTUAL_MACHINE_READY,
     },
 };
 use kite_render::Vm;
@@ -19,7 +20,7 @@ use super::{
     observe::Observed,
     quota::Share,
     reserved::has_ssh_id,
-    status,
+    restart, status,
 };
 use crate::{
     objects::AnyObject,
@@ -72,11 +73,14 @@ pub(super) struct VmDraft<'a> {
     pub obstacles: Vec<Obstacle>,
     /// What it may have: what the status says, until the stage of the quota says more.
     pub share: Share,
-    /// Whether all that the machine needs is there, or will be by the steps so far: not until
-    /// the stages of Secrets and disk say so.
+    /// Whether both Secrets are there, or will be by the steps so far: set by their stage.
+    pub has_secrets: bool,
+    /// Whether all that the machine needs is there, or will be by the steps so far: set by
+    /// the stage of the disk.
     pub is_prepared: bool,
-    /// Whether nothing was left to do when it was the restart's turn: set by its stage.
-    pub may_restart: bool,
+    /// What the status notes of a restart: that of one whose turn has not come, until its
+    /// stage says more.
+    pub restart: Option<RestartStatus>,
 }
 
 impl<'a> VmDraft<'a> {
@@ -90,8 +94,9 @@ impl<'a> VmDraft<'a> {
             steps: Vec::new(),
             obstacles: Vec::new(),
             share: Share::as_told(vm, seen),
+            has_secrets: false,
             is_prepared: false,
-            may_restart: false,
+            restart: restart::noted(vm, seen),
         }
     }
 

@@ -242,8 +242,8 @@ impl Stage<VmDraft<'_>> for Exposure {
     }
 }
 
-/// Makes it. The other means goes once this is
-/// there; what leads from a domain that is not wanted any more, at once. Nothing
+/// Makes what leads from the domain to the VM. The other means goes once this is there;
+/// what leads from a domain that is not wanted any more, at once. Nothing
 /// leads to a Service that is not the VM's own and as it should be (`is_led`): it
 /// may be one of anything that an ingress controller reaches. While its own is on
 /// its way out, to be made anew, what leads to it stays.

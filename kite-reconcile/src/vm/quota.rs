@@ -63,7 +63,7 @@ use crate::{
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// What the VM may have. Goes by `owner`, the siblings, `disk`, `claim`, `machine`,
-/// `instance` and `offer`.
+/// `instance`, `offer`, `refused` and `now`.
 pub(super) struct Quota;
 
 impl Stage<VmDraft<'_>> for Quota {

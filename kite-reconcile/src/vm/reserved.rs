@@ -17,12 +17,12 @@ pub(super) struct Names;
 
 impl Stage<VmDraft<'_>> for Names {
     fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
-        draft.steps = draft.seen.claims.wants();
-        if draft.steps.is_empty() {
-            Flow::Next
-        } else {
-            Flow::Stop
+        let wanted = draft.seen.claims.wants();
+        if wanted.is_empty() {
+            return Flow::Next;
         }
+        draft.steps.extend(wanted);
+        Flow::Stop
     }
 
     fn condition(&self, draft: &VmDraft<'_>) -> Option<NewCondition> {

@@ -55,8 +55,8 @@ pub(super) struct Restarting;
 
 impl Stage<VmDraft<'_>> for Restarting {
     fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
-        draft.may_restart = draft.steps.is_empty();
-        let restart = plan(draft.vm, draft.seen, draft.may_restart);
+        let restart = plan(draft.vm, draft.seen, draft.steps.is_empty());
+        draft.restart = restart.status;
         draft.steps.extend(restart.step);
         // A restart gives it its size, too.
         let restarts = draft.seen.restart_asked || restart.again.is_some();
@@ -64,7 +64,7 @@ impl Stage<VmDraft<'_>> for Restarting {
     }
 
     fn report(&self, draft: &VmDraft<'_>, status: &mut KiteVirtualMachineStatus) {
-        status.restart = plan(draft.vm, draft.seen, draft.may_restart).status;
+        status.restart.clone_from(&draft.restart);
     }
 
     fn look_again(&self, draft: &VmDraft<'_>) -> Option<Duration> {
@@ -91,6 +91,11 @@ struct Restart {
     pub step: Option<Step>,
     /// When to look whether anything came of what was asked.
     pub again: Option<Timestamp>,
+}
+
+/// What is noted of a restart while its turn has not come.
+pub(super) fn noted(vm: &Vm<'_>, seen: &Observed) -> Option<RestartStatus> {
+    plan(vm, seen, false).status
 }
 
 /// What to do about the restart that the spec asks for; it is its turn when

@@ -70,13 +70,7 @@ pub(super) fn roles(installation: &Installation) -> Vec<Manifest> {
                 Scope::Cluster | Scope::Kite | Scope::Users => process.name(),
             };
             let metadata = metadata::named(process, name, Some(namespace));
-            manifests.push(
-                Role {
-                    metadata: metadata.clone(),
-                    rules: Some(scoped.iter().map(rule).collect()),
-                }
-                .into(),
-            );
+            manifests.push(role(metadata.clone(), &scoped).into());
             manifests.push(
                 RoleBinding {
                     metadata,
@@ -96,6 +90,14 @@ pub(super) fn cluster_role(metadata: kube::api::ObjectMeta, rights: &[Right]) ->
         metadata,
         rules: Some(rights.iter().map(rule).collect()),
         aggregation_rule: None,
+    }
+}
+
+/// The same, of one namespace.
+pub(super) fn role(metadata: kube::api::ObjectMeta, rights: &[Right]) -> Role {
+    Role {
+        metadata,
+        rules: Some(rights.iter().map(rule).collect()),
     }
 }
 

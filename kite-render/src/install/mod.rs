@@ -53,7 +53,7 @@ pub use self::{
     network::Network,
     process::Process,
     profile::Profile,
-    provisioning::{provisioning, provisioning_role},
+    provisioning::{provisioning_image_role, provisioning_rights, provisioning_role},
     rights::{NOT_THE_CONTROLLERS, Reach, Right, Scope},
     storage::Storage,
     validity::Invalid,

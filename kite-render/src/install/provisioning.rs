@@ -1,25 +1,33 @@
 //! What an operator may do that provisions VMs with Kite as a library.
 
-use k8s_openapi::api::rbac::v1::ClusterRole;
+use k8s_openapi::api::rbac::v1::{ClusterRole, Role};
 use kube::api::ObjectMeta;
 
 use super::{
-    Right,
-    access::cluster_role,
+    Right, Scope,
+    access::{cluster_role, role},
     rights::{CDI, CORE, GATEWAY, KITE, KUBEVIRT, LEASES, NETWORK, READ, cluster},
 };
 
 /// The rights of a process that runs `kite_reconcile::run_provisioning` and nothing else of
-/// Kite's: no more than it asks for. All hold in the whole cluster.
+/// Kite's. One holds where images are, all others in the whole cluster: as the process makes
+/// no namespaces, no role is bound in each. Rights over all Secrets are nearly those of the
+/// cluster's administrator.
 ///
 /// ```
-/// let rights = kite_render::install::provisioning();
-/// let makes_users = |right: &&kite_render::install::Right| {
-///     right.resources.contains(&"kiteusers") && right.verbs.contains(&"patch")
-/// };
-/// assert!(!rights.iter().any(|right| makes_users(&right)));
+/// use kite_render::install::{Right, provisioning_rights};
+///
+/// let is_of_users = |right: &Right| right.resources.contains(&"kiteusers");
+/// let rights = provisioning_rights();
+/// let of_users = rights.iter().find(|right| is_of_users(right));
+/// assert!(of_users.is_some_and(|right| right.verbs == ["get", "list", "watch"]));
 /// ```
-pub fn provisioning() -> Vec<Right> {
+pub fn provisioning_rights() -> Vec<Right> {
+    [on_kites_kinds(), on_what_is_made()].concat()
+}
+
+/// On Kite's own kinds.
+fn on_kites_kinds() -> Vec<Right> {
     vec![
         cluster(
             KITE,
@@ -59,6 +67,12 @@ pub fn provisioning() -> Vec<Right> {
             READ,
             "settings, owners and offers, where there are any",
         ),
+    ]
+}
+
+/// On what is made for VMs and images.
+fn on_what_is_made() -> Vec<Right> {
+    vec![
         cluster(
             CORE,
             ["secrets", "services"],
@@ -74,6 +88,18 @@ pub fn provisioning() -> Vec<Right> {
         )
         .and(["patch", "delete"]),
         cluster(CORE, ["namespaces"], ["get"], "whether images have a home"),
+        cluster(
+            NETWORK,
+            ["networkpolicies"],
+            ["list"],
+            "whether the walls of a Kite user stand, where there are users",
+        ),
+        cluster(
+            "events.k8s.io",
+            ["events"],
+            ["create"],
+            "the story of an object, where the context writes Events",
+        ),
         cluster(NETWORK, ["ingresses"], READ, "domains of VMs").and(["create", "patch", "delete"]),
         cluster(
             GATEWAY,
@@ -89,11 +115,12 @@ pub fn provisioning() -> Vec<Right> {
             "disks and images",
         )
         .and(["create", "patch", "delete"]),
-        cluster(
+        Right::of(
+            Scope::Images,
             CDI,
             ["datavolumes/source"],
             ["create"],
-            "CDI's question whether disks may be cloned from there: needed where images are only",
+            "CDI's question whether disks may be cloned from there: granted nowhere else, no other disk can be cloned",
         ),
         cluster(KUBEVIRT, ["virtualmachines"], READ, "VMs").and(["create", "patch", "delete"]),
         cluster(
@@ -125,12 +152,27 @@ pub fn provisioning() -> Vec<Right> {
     ]
 }
 
-/// [`provisioning`] as a role, to be bound to the operator's `ServiceAccount`, with what
-/// the operator asks for itself.
+/// [`provisioning_rights`] in the whole cluster, as a role to be bound to the operator's
+/// `ServiceAccount` beside what the operator asks for itself.
 pub fn provisioning_role(name: &str) -> ClusterRole {
     let metadata = ObjectMeta {
         name: Some(name.to_owned()),
         ..ObjectMeta::default()
     };
-    cluster_role(metadata, &provisioning())
+    cluster_role(metadata, &of(Scope::Cluster))
+}
+
+/// [`provisioning_rights`] in the `namespace` of images, as a role to be bound there.
+pub fn provisioning_image_role(name: &str, namespace: &str) -> Role {
+    let metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some(namespace.to_owned()),
+        ..ObjectMeta::default()
+    };
+    role(metadata, &of(Scope::Images))
+}
+
+fn of(scope: Scope) -> Vec<Right> {
+    let all = provisioning_rights().into_iter();
+    all.filter(|right| right.scope == scope).collect()
 }

@@ -71,7 +71,7 @@ pub struct Right {
 }
 
 impl Right {
-    fn of<const R: usize, const V: usize>(
+    pub(super) fn of<const R: usize, const V: usize>(
         scope: Scope,
         group: &'static str,
         resources: [&'static str; R],

@@ -61,8 +61,8 @@ const SLICE: Scale = Scale {
     writes: Duration::from_secs(1),
     // Shorter than by default, as there is no other way to be done soon.
     election: Election {
-        lease: 6,
-        deadline: 4,
+        lease: 9,
+        deadline: 6,
     },
     looks: Duration::from_secs(3),
     is_full: false,
