@@ -129,6 +129,11 @@ pub fn certificate_secret(vm: &str) -> String {
     format!("{vm}-tls")
 }
 
+/// `ConfigMap` that tells how a VM is reached.
+pub fn info(vm: &str) -> String {
+    format!("{vm}-info")
+}
+
 /// Service through which the gateway reaches a VM's port 22.
 pub fn access_service(vm: &str) -> String {
     format!("vps-access-{vm}")

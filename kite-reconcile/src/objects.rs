@@ -2,7 +2,7 @@
 //! be a list of steps over any of them.
 
 use k8s_openapi::api::{
-    core::v1::{Namespace, PersistentVolumeClaim, ResourceQuota, Secret, Service},
+    core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, ResourceQuota, Secret, Service},
     networking::v1::{Ingress, NetworkPolicy},
     rbac::v1::RoleBinding,
 };
@@ -138,6 +138,7 @@ macro_rules! any_object {
 }
 
 any_object!(
+    ConfigMap,
     DataImportCron,
     DataSource,
     DataVolume,

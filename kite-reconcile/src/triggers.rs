@@ -20,7 +20,7 @@ use std::{
 
 use k8s_openapi::api::{
     coordination::v1::Lease,
-    core::v1::{Namespace, Node, PersistentVolumeClaim, ResourceQuota, Secret, Service},
+    core::v1::{ConfigMap, Namespace, Node, PersistentVolumeClaim, ResourceQuota, Secret, Service},
     discovery::v1::EndpointSlice,
     networking::v1::{Ingress, IngressClass, NetworkPolicy},
     rbac::v1::RoleBinding,
@@ -83,6 +83,7 @@ pub fn virtual_machines<L: Listener<KiteVirtualMachine>>(listener: L) -> L {
         .on(managed(), || {
             |o: &VirtualMachineInstanceMigration, _: &_| vm_of(o)
         })
+        .on(managed(), || |o: &ConfigMap, _: &_| vm_of(o))
         .on(managed(), || |o: &Service, _: &_| vm_of(o))
         .on(managed(), || |o: &Ingress, _: &_| vm_of(o))
         .on(managed(), || |o: &HttpRoute, _: &_| vm_of(o))

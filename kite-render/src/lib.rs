@@ -59,6 +59,7 @@ pub mod exposure;
 pub mod grant;
 mod guest_file;
 pub mod image;
+pub mod info;
 pub mod install;
 pub mod keys;
 pub mod machine;

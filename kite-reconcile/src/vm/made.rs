@@ -1,7 +1,7 @@
 //! All that there is under a VM's names.
 
 use k8s_openapi::api::{
-    core::v1::{PersistentVolumeClaim, Secret, Service},
+    core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service},
     networking::v1::Ingress,
 };
 use kite_core::{cdi::DataVolume, gateway_api::HttpRoute, kubevirt::VirtualMachine, names};
@@ -21,6 +21,8 @@ slots! {
     ingress: Ingress = str::to_owned, goes with Ways by left;
     /// Exposure under the domain by a route of the Gateway API.
     route: HttpRoute = str::to_owned, goes with Ways by left;
+    /// How it is reached, for other workloads.
+    info: ConfigMap = names::info, goes with Ways by left;
     /// Service for SSH.
     access_service: Service = names::access_service, goes with Ways by left;
     /// Service for the domain.

@@ -20,6 +20,7 @@ mod growth;
 mod hold;
 mod idle;
 mod image;
+mod info;
 mod judge;
 mod login;
 mod lost;

@@ -171,7 +171,8 @@ impl Observed {
             (machine, instance) = final_look(going(object), running).await?;
             is_surely_off = machine.is_none() && instance.is_none();
         }
-        let (access_service, web_service, ingress, route) = try_join!(
+        let (info, access_service, web_service, ingress, route) = try_join!(
+            find(cluster, own(names::info(vm.name))),
             find(cluster, own(names::access_service(vm.name))),
             find(cluster, own(names::web_service(vm.name))),
             find(cluster, own(vm.name.to_owned())),
@@ -226,6 +227,7 @@ impl Observed {
             made: Made {
                 ingress,
                 route,
+                info,
                 access_service,
                 web_service,
                 machine,

@@ -10,7 +10,7 @@ use kite_core::{
 use kite_render::Vm;
 
 use super::{
-    access, delete, disk, draft::VmDraft, expiry, exposed, idle, image, login, machine, moving,
+    access, delete, disk, draft::VmDraft, expiry, exposed, idle, image, info, login, machine, moving,
     observe::Observed, offer, quota, reserved, resize, restart, unreadable, walls,
 };
 use crate::{
@@ -32,6 +32,7 @@ const STAGES: &[&dyn for<'a> Stage<VmDraft<'a>>] = &[
     &disk::Disk,
     &machine::Machine,
     &access::Access,
+    &info::Info,
     &exposed::Exposure,
     &disk::Growing,
     &reserved::FormerNames,

@@ -75,7 +75,7 @@ fn on_what_is_made() -> Vec<Right> {
     vec![
         cluster(
             CORE,
-            ["secrets", "services"],
+            ["configmaps", "secrets", "services"],
             READ,
             "VMs' keys, cloud-init and ways to them",
         )

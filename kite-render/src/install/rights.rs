@@ -354,6 +354,9 @@ fn of_machines() -> Vec<Right> {
             "create", "patch", "delete",
         ])
         .within(Reach::UsersAndKite),
+        cluster(CORE, ["configmaps"], READ, "what other workloads are told of VMs")
+            .and(["create", "patch", "delete"])
+            .within(Reach::Users),
         cluster(
             CORE,
             ["persistentvolumeclaims"],
