@@ -40,6 +40,9 @@ kite_identity::actions! {
     /// Start or stop a VM.
     PowerVm: "start or stop the VM",
         own From(User), others Downwards(Manager), token Both(VmsPower), proof OfOthers;
+    /// Keep a VM for another week.
+    RenewVm: "keep the VM",
+        own From(User), others Downwards(Manager), token Both(VmsWrite), proof OfOthers;
     /// Change a VM's size and how long it lasts.
     EditVm: "edit the VM",
         own From(User), others Downwards(Manager), token Both(VmsWrite), proof OfOthers;
@@ -83,7 +86,7 @@ mod tests {
 
     /// What is expected, written down beside the table: for each [`Whose`] a character per
     /// level in ascending order, and when a proof is asked for.
-    const EXPECTED: [(Action, &str, Proof); 16] = [
+    const EXPECTED: [(Action, &str, Proof); 17] = [
         (Action::SeeImages, "RUMA RUMA RUMA RUMA RUMA", Proof::Never),
         (Action::SeeOffers, "RUMA RUMA RUMA RUMA RUMA", Proof::Never),
         (Action::SeeVm, "RUMA --MA --MA --MA --MA", Proof::Never),
@@ -98,6 +101,7 @@ mod tests {
             Proof::Always,
         ),
         (Action::PowerVm, "-UMA --MA --MA --MA ---A", Proof::OfOthers),
+        (Action::RenewVm, "-UMA --MA --MA --MA ---A", Proof::OfOthers),
         (Action::EditVm, "-UMA --MA --MA --MA ---A", Proof::OfOthers),
         (
             Action::EditVmAccess,
@@ -180,7 +184,7 @@ mod tests {
         assert_eq!(allowed(TokenScope::VmsRead), both(&see));
         let power: Vec<_> = see.into_iter().chain(["PowerVm", "EndVmSession"]).collect();
         assert_eq!(allowed(TokenScope::VmsPower), both(&power));
-        let write = ["CreateVm", "GiveVmAccess", "EditVm", "DeleteVm"];
+        let write = ["CreateVm", "GiveVmAccess", "RenewVm", "EditVm", "DeleteVm"];
         let write: Vec<_> = power.into_iter().chain(write).collect();
         assert_eq!(allowed(TokenScope::VmsWrite), both(&write));
         let access: Vec<_> = write.into_iter().chain(["EditVmAccess"]).collect();

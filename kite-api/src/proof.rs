@@ -8,7 +8,7 @@ const VM_ACCESS: &[&str] = &["sshPublicKeys", "sshPassword"];
 
 /// Every operation that changes something beside those of accounts, by its id. What only
 /// looks never asks.
-pub const OPERATIONS: [(&str, Asks); 16] = [
+pub const OPERATIONS: [(&str, Asks); 17] = [
     ("deleteCertificate", Asks::Always),
     ("putCertificate", Asks::Always),
     ("createOffer", Asks::Always),
@@ -23,6 +23,7 @@ pub const OPERATIONS: [(&str, Asks); 16] = [
         Asks::ForOthersOr(&["sshPublicKeys", "sshPassword", "sshLogin", "domainPrefix"]),
     ),
     ("openConsole", Asks::ForOthers),
+    ("renewVm", Asks::ForOthers),
     ("restartVm", Asks::ForOthers),
     ("endVmSession", Asks::ForOthers),
     ("startVm", Asks::ForOthers),

@@ -4,6 +4,7 @@ mod checks;
 mod input;
 mod obstacles;
 mod power;
+mod renew;
 mod routes;
 
 use std::sync::Arc;

@@ -86,7 +86,7 @@ fn require_effect(vm: &KiteVirtualMachine, owner: &KiteUser) -> Result<(), Probl
     obstacles::to_running(vm, owner, jiff::Timestamp::now()).map_or(Ok(()), Err)
 }
 
-async fn power(
+pub(super) async fn power(
     state: &ApiState,
     caller: &Caller,
     vm: &KiteVirtualMachine,

@@ -12,6 +12,7 @@ use kite_rest::{
 use super::{
     create, delete, get, list, patch,
     power::{restart, start, stop},
+    renew::renew,
 };
 use crate::state::ApiState;
 
@@ -66,6 +67,13 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
             post_with(
                 stop,
                 about(TAG, "stopVm", "Shut a VM down", &[NotFound, Conflict]),
+            ),
+        )
+        .api_route(
+            "/vms/{name}/renew",
+            post_with(
+                renew,
+                about(TAG, "renewVm", "Keep a VM for another week", &[NotFound, Conflict]),
             ),
         )
         .api_route(

@@ -30,6 +30,7 @@ mod openapi;
 mod passwords;
 mod proof;
 mod refresh;
+mod renew;
 mod repeats;
 mod replicas;
 mod seal_key;
