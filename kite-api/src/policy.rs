@@ -76,8 +76,8 @@ kite_identity::actions! {
 mod tests {
     use std::collections::BTreeSet;
 
-    use kite_core::crd::{AccessLevel, TokenScope};
-    use kite_identity::rule::{Proof, flaws, levels, within};
+    use kite_core::crd::TokenScope;
+    use kite_identity::rule::{Proof, flaws, levels, proof, within};
 
     use super::*;
 
@@ -149,16 +149,9 @@ mod tests {
     #[test]
     fn the_table_says_what_is_expected() {
         assert_eq!(EXPECTED.map(|(action, ..)| action), Action::ALL);
-        for (action, expected, proof) in EXPECTED {
-            assert_eq!(levels(action).join(" "), expected, "{action:?}");
-            let asks = [Whose::Own, Whose::Other(AccessLevel::User)];
-            let asks = asks.map(|whose| action.asks_for_proof(whose));
-            let expected = match proof {
-                Proof::Never => [false, false],
-                Proof::OfOthers => [false, true],
-                Proof::Always => [true, true],
-            };
-            assert_eq!(asks, expected, "{action:?}");
+        for (action, may, asks) in EXPECTED {
+            assert_eq!(levels(action).join(" "), may, "{action:?}");
+            assert_eq!(proof(action), asks, "{action:?}");
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use kite_identity::rule::{Proof, Rule, levels};
+use kite_identity::rule::{Proof, Rule, levels, proof};
 
 use crate::{
     policy::{Access, AccountAction, Act, Action},
@@ -24,19 +24,30 @@ fn with(page: &str, name: &str, fresh: &str) -> String {
     format!("{head}{open}\n{fresh}\n{close}{tail}")
 }
 
+/// What the tables say of an action.
+struct Row {
+    name: String,
+    meaning: String,
+    levels: String,
+    /// The least scopes: to look at it, and to change it.
+    scopes: [String; 2],
+    proof: Proof,
+}
+
 /// Every action with its row: of accounts first, as everybody has one.
-fn actions() -> Vec<(String, Rule, String, [String; 2])> {
-    fn row<A: Act>(action: A, rule: Rule) -> (String, Rule, String, [String; 2]) {
-        let scopes = Access::ALL.map(|access| {
+fn actions() -> Vec<Row> {
+    fn row<A: Act>(action: A, rule: Rule) -> Row {
+        let scope = |access| {
             let scope = action.scope(access);
             scope.map_or("never".to_owned(), |scope| format!("`{}`", scope.as_str()))
-        });
-        (
-            format!("`{action:?}`"),
-            rule,
-            levels(action).join(" | "),
-            scopes,
-        )
+        };
+        Row {
+            name: format!("`{action:?}`"),
+            meaning: meaning(rule),
+            levels: levels(action).join(" | "),
+            scopes: Access::ALL.map(scope),
+            proof: proof(action),
+        }
     }
     let accounts = AccountAction::ALL.into_iter().map(|it| row(it, it.rule()));
     let others = Action::ALL.into_iter().map(|it| row(it, it.rule()));
@@ -54,29 +65,29 @@ fn rights() -> String {
     let mut text = "| Action | own | of a ReadOnly | of a User | of a Manager | of an Admin |\n\
                     |---|---|---|---|---|---|\n"
         .to_owned();
-    for (name, rule, levels, _) in actions() {
-        let _ = writeln!(text, "| {name}: {} | {levels} |", meaning(rule));
+    for row in actions() {
+        let _ = writeln!(text, "| {}: {} | {} |", row.name, row.meaning, row.levels);
     }
     text
 }
 
 fn scopes() -> String {
     let mut text = "| Action | looking | changing |\n|---|---|---|\n".to_owned();
-    for (name, _, _, [looking, changing]) in actions() {
-        let _ = writeln!(text, "| {name} | {looking} | {changing} |");
+    for row in actions() {
+        let _ = writeln!(text, "| {} | {} |", row.name, row.scopes.join(" | "));
     }
     text
 }
 
 fn proofs() -> String {
     let mut text = "| Action | asks for a proof |\n|---|---|\n".to_owned();
-    for (name, rule, ..) in actions() {
-        let when = match rule.proof {
+    for row in actions() {
+        let when = match row.proof {
             Proof::Never => continue,
             Proof::OfOthers => "of others",
             Proof::Always => "always",
         };
-        let _ = writeln!(text, "| {name} | {when} |");
+        let _ = writeln!(text, "| {} | {when} |", row.name);
     }
     text
 }

@@ -76,8 +76,13 @@ impl FakeCluster {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn client_as(&self, user: &str) -> kube::Client {
-        let service = FakeService::new(self.clone(), Some(Identity::user(user)));
-        kube::Client::new(service, "default")
+        kube::Client::new(self.service_as(user), "default")
+    }
+
+    /// The tower service behind [`client_as`](Self::client_as), to put layers around:
+    /// requests without credentials are this user's.
+    pub fn service_as(&self, user: &str) -> FakeService {
+        FakeService::new(self.clone(), Some(Identity::user(user)))
     }
 
     /// A client in process for who plays the rest of a cluster, so that policies and

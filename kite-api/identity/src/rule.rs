@@ -251,6 +251,16 @@ pub fn levels(action: impl Act) -> [String; Whose::ALL.len()] {
     })
 }
 
+/// When it asks for a fresh proof, by what handlers ask of it.
+pub fn proof(action: impl Act) -> Proof {
+    let other = Whose::Other(AccessLevel::User);
+    match [Whose::Own, other].map(|whose| action.asks_for_proof(whose)) {
+        [true, _] => Proof::Always,
+        [false, true] => Proof::OfOthers,
+        [false, false] => Proof::Never,
+    }
+}
+
 /// What no table of actions should say, in words, for a test of `all` its actions: that
 /// more power means fewer rights over others, or that an API token with several scopes does
 /// more or less than tokens with one of them each.

@@ -267,7 +267,7 @@ async fn a_fault_in_between_leaves_nothing_half_done() {
             let faults = Faults::new(Plan::first(what, fault, move |call| {
                 call.plural == what && call.verb == "patch"
             }));
-            let service = faults.layer("kite-api").layer(world.fake.service());
+            let service = faults.layer("kite-api").layer(world.service());
             let client = kube::Client::new(service, "default");
             let state = kite_api::ApiState::builder(client).build().await.unwrap();
             state.synced().await;

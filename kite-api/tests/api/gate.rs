@@ -29,7 +29,7 @@ impl Gate {
             let_on: Arc::new(Semaphore::new(0)),
         };
         let (held, let_on) = (Arc::clone(&gate.held), Arc::clone(&gate.let_on));
-        let service = world.fake.service();
+        let service = world.service();
         let service = tower::service_fn(move |request: Request<Body>| {
             let is_meant = meant(&request);
             let (held, let_on) = (Arc::clone(&held), Arc::clone(&let_on));

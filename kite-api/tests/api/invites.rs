@@ -236,7 +236,7 @@ async fn go_on_after(
         request(Method::POST, SIGN_UP, "", Some(body))
     };
     let faults = Faults::new(Plan::first(what, fault, meant));
-    let service = faults.layer("kite-api").layer(world.fake.service());
+    let service = faults.layer("kite-api").layer(world.service());
     let client = kube::Client::new(service, "default");
     let state = ApiState::builder(client).build().await.unwrap();
     state.synced().await;

@@ -209,7 +209,7 @@ async fn wherever_a_change_breaks_off_one_of_both_passwords_signs_in() {
         let made = world.post(SIGN_UP, "", body).await;
         assert_eq!(made.status, 201, "{made:?}");
         let faults = Faults::new(Plan::first("account", fault, move |call| is_account(call)));
-        let service = faults.layer("kite-api").layer(world.fake.service());
+        let service = faults.layer("kite-api").layer(world.service());
         let client = kube::Client::new(service, "default");
         let state = ApiState::builder(client).build().await.unwrap();
         state.synced().await;
@@ -252,7 +252,7 @@ async fn a_write_that_is_sent_twice_loses_no_password() {
             call.plural == "kiteusers" && call.verb == verb && call.subresource.is_empty()
         });
         let faults = Faults::new(plan);
-        let service = faults.layer("kite-api").layer(world.fake.service());
+        let service = faults.layer("kite-api").layer(world.service());
         let twice = RetryLayer::new(RetryPolicy::server_retry()).layer(service);
         let client = kube::Client::new(twice, "default");
         let state = ApiState::builder(client).build().await.unwrap();

@@ -345,7 +345,7 @@ async fn who_is_lowered_without_knowing_of_another_is_raised_again() {
             is_user && call.verb == "list" && lowered.load(Ordering::SeqCst)
         },
     ));
-    let service = faults.layer("kite-api").layer(world.fake.service());
+    let service = faults.layer("kite-api").layer(world.service());
     let client = kube::Client::new(service, "default");
     let state = settings_of(ApiState::builder(client))
         .build()

@@ -47,7 +47,7 @@ async fn broken(
     meant: impl Fn(&Call) -> bool + Send + Sync + 'static,
 ) -> (Router, Faults) {
     let faults = Faults::new(Plan::first("meant", fault, meant));
-    let service = faults.layer("kite-api").layer(world.fake.service());
+    let service = faults.layer("kite-api").layer(world.service());
     let client = kube::Client::new(service, "default");
     let state = ApiState::builder(client).build().await.unwrap();
     state.synced().await;

@@ -19,7 +19,7 @@ use kite_core::{
     names,
     password::PasswordHash,
 };
-use kite_fake::FakeCluster;
+use kite_fake::{FakeCluster, service::FakeService};
 use kite_fake_kubevirt::kubevirt_definitions;
 use kite_render::{
     User, grant,
@@ -54,7 +54,12 @@ pub struct Answer {
 /// The client of an API that runs under its own account, as `kite install` gives it: what
 /// its roles lack is refused here, too.
 pub fn as_installed(fake: &FakeCluster) -> kube::Client {
-    fake.client_as(&Process::Api.username(names::PLATFORM_NAMESPACE))
+    kube::Client::new(service_as_installed(fake), "default")
+}
+
+/// What is behind that client, to put layers around.
+pub fn service_as_installed(fake: &FakeCluster) -> FakeService {
+    fake.service_as(&Process::Api.username(names::PLATFORM_NAMESPACE))
 }
 
 /// The roles of an installation, and who has them.
@@ -141,6 +146,11 @@ impl World {
             serde_json::from_value(named(&binding)).unwrap();
         self.fake.create(&policy).unwrap();
         self.fake.create(&binding).unwrap();
+    }
+
+    /// What the API sends its requests to, to put layers around.
+    pub fn service(&self) -> FakeService {
+        service_as_installed(&self.fake)
     }
 
     /// Another replica of the API before the same cluster.

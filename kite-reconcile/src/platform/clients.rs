@@ -24,8 +24,7 @@ impl Stage<PlatformDraft<'_>> for Clients {
     }
 
     fn report(&self, draft: &PlatformDraft<'_>, status: &mut KitePlatformStatus) {
-        let balancers = draft.gateway.as_ref().map(|part| &part.addresses[..]);
-        status.cluster_addresses = shared_addresses(draft.seen, balancers.unwrap_or_default());
+        status.cluster_addresses = shared_addresses(draft.seen, &draft.gateway.addresses);
     }
 }
 

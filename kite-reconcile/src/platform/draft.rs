@@ -22,31 +22,10 @@ pub(super) struct PlatformDraft<'a> {
     pub settings: &'a Settings,
     /// What is to be done, so far. Each stage adds to it.
     pub steps: Vec<Step>,
-    /// How the SSH gateway is reached: set by its stage.
-    pub gateway: Option<Part>,
-    /// How the web page is reached: set by its stage.
-    pub web: Option<Part>,
-}
-
-impl PlatformDraft<'_> {
-    /// Plans for what is to be exposed, as `part` says, if there is a namespace for it.
-    pub(super) fn expose(
-        &mut self,
-        type_: &'static str,
-        part: fn(&Platform<'_>, &Observed) -> Part,
-    ) -> Part {
-        if self.seen.has_namespace {
-            let mut part = part(self.platform, self.seen);
-            self.steps.append(&mut part.steps);
-            return part;
-        }
-        let message = format!(
-            "namespace {0}, in which Kite is said to run, is not there: create it, or start the \
-             controller with --namespace",
-            self.platform.namespace
-        );
-        Part::lacks(type_, "NamespaceMissing", message)
-    }
+    /// How the SSH gateway is reached, and what is to be done for it.
+    pub gateway: Part,
+    /// How the web page is reached, and what is to be done for it.
+    pub web: Part,
 }
 
 impl Draft for PlatformDraft<'_> {
@@ -62,7 +41,7 @@ impl Draft for PlatformDraft<'_> {
     }
 
     fn sum_up(&self, _: &[NewCondition], _: &mut KitePlatformStatus) -> NewCondition {
-        let mut parts = self.gateway.iter().chain(&self.web);
+        let mut parts = [&self.gateway, &self.web].into_iter();
         match parts.find(|part| part.is_lacking) {
             None => NewCondition::new(READY, true, "Ready", "all that is to be exposed is"),
             Some(part) => NewCondition {

@@ -30,19 +30,19 @@ pub(super) struct Gateway;
 
 impl Stage<PlatformDraft<'_>> for Gateway {
     fn plan(&self, draft: &mut PlatformDraft<'_>) -> Flow {
-        draft.gateway = Some(draft.expose(GATEWAY_EXPOSED, part));
+        draft.steps.append(&mut draft.gateway.steps);
         Flow::Next
     }
 
     fn condition(&self, draft: &PlatformDraft<'_>) -> Option<NewCondition> {
-        Some(draft.gateway.as_ref()?.condition.clone())
+        Some(draft.gateway.condition.clone())
     }
 
     fn report(&self, draft: &PlatformDraft<'_>, status: &mut KitePlatformStatus) {
-        if let Some(part) = &draft.gateway {
-            status.gateway_addresses.clone_from(&part.addresses);
-            status.gateway_port = part.port;
-        }
+        status
+            .gateway_addresses
+            .clone_from(&draft.gateway.addresses);
+        status.gateway_port = draft.gateway.port;
     }
 
     fn look_again(&self, draft: &PlatformDraft<'_>) -> Option<Duration> {
@@ -51,7 +51,8 @@ impl Stage<PlatformDraft<'_>> for Gateway {
     }
 }
 
-fn part(platform: &Platform<'_>, seen: &Observed) -> Part {
+/// How the gateway is reached, and what is to be done for it.
+pub(super) fn part(platform: &Platform<'_>, seen: &Observed) -> Part {
     let spec = &platform.object.spec.gateway;
     let mut steps = Vec::new();
     let Some(desired) = gateway::service(platform) else {

@@ -2,13 +2,23 @@
 
 use kite_core::{
     conditions::NewCondition,
-    crd::{KitePlatform, KitePlatformStatus, platform_condition::READY},
+    crd::{
+        KitePlatform, KitePlatformStatus,
+        platform_condition::{GATEWAY_EXPOSED, READY, WEB_EXPOSED},
+    },
 };
 use kite_render::Platform;
 
 use super::{
-    Observed, clients::Clients, draft::PlatformDraft, gateway::Gateway, host_keys::HostKeys,
-    references::References, unread, web::Web,
+    Observed,
+    clients::Clients,
+    draft::PlatformDraft,
+    gateway::{self, Gateway},
+    host_keys::HostKeys,
+    part::Part,
+    references::References,
+    unread,
+    web::{self, Web},
 };
 use crate::{
     Error,
@@ -39,10 +49,28 @@ pub fn plan(
         seen,
         settings,
         steps: Vec::new(),
-        gateway: None,
-        web: None,
+        gateway: exposed(&platform, seen, GATEWAY_EXPOSED, gateway::part),
+        web: exposed(&platform, seen, WEB_EXPOSED, web::part),
     };
     compose(STAGES, draft)
+}
+
+/// What is to be exposed, as `part` says, if there is a namespace for it.
+fn exposed(
+    platform: &Platform<'_>,
+    seen: &Observed,
+    type_: &'static str,
+    part: fn(&Platform<'_>, &Observed) -> Part,
+) -> Part {
+    if seen.has_namespace {
+        return part(platform, seen);
+    }
+    let message = format!(
+        "namespace {0}, in which Kite is said to run, is not there: create it, or start the \
+         controller with --namespace",
+        platform.namespace
+    );
+    Part::lacks(type_, "NamespaceMissing", message)
 }
 
 /// Somebody's finalizer still holds the platform; what it owns goes after it.

@@ -24,23 +24,22 @@ pub(super) struct Web;
 
 impl Stage<PlatformDraft<'_>> for Web {
     fn plan(&self, draft: &mut PlatformDraft<'_>) -> Flow {
-        draft.web = Some(draft.expose(WEB_EXPOSED, part));
+        draft.steps.append(&mut draft.web.steps);
         Flow::Next
     }
 
     fn condition(&self, draft: &PlatformDraft<'_>) -> Option<NewCondition> {
-        Some(draft.web.as_ref()?.condition.clone())
+        Some(draft.web.condition.clone())
     }
 
     fn report(&self, draft: &PlatformDraft<'_>, status: &mut KitePlatformStatus) {
-        if let Some(part) = &draft.web {
-            status.url.clone_from(&part.url);
-            status.addresses.clone_from(&part.addresses);
-        }
+        status.url.clone_from(&draft.web.url);
+        status.addresses.clone_from(&draft.web.addresses);
     }
 }
 
-fn part(platform: &Platform<'_>, seen: &Observed) -> Part {
+/// How the page is reached, and what is to be done for it.
+pub(super) fn part(platform: &Platform<'_>, seen: &Observed) -> Part {
     let spec = &platform.object.spec;
     let Some(host) = web::host(platform) else {
         let mut steps = Vec::new();

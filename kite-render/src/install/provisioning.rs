@@ -6,7 +6,10 @@ use kube::api::ObjectMeta;
 use super::{
     Right, Scope,
     access::{cluster_role, role},
-    rights::{CDI, CORE, GATEWAY, KITE, KUBEVIRT, LEASES, NETWORK, READ, cluster},
+    rights::{
+        CORE, KITE, NETWORK, READ, clones_images, cluster, of_machines, owns_what_is_made,
+        reserves, tells,
+    },
 };
 
 /// The rights of a process that runs `kite_reconcile::run_provisioning` and nothing else of
@@ -23,7 +26,13 @@ use super::{
 /// assert!(of_users.is_some_and(|right| right.verbs == ["get", "list", "watch"]));
 /// ```
 pub fn provisioning_rights() -> Vec<Right> {
-    [on_kites_kinds(), on_what_is_made()].concat()
+    let made = of_machines().into_iter().map(|right| Right {
+        scope: Scope::Cluster,
+        reach: None,
+        ..right
+    });
+    let own = on_kites_kinds().into_iter().chain(made);
+    own.chain([clones_images()]).chain(besides()).collect()
 }
 
 /// On Kite's own kinds.
@@ -48,19 +57,8 @@ fn on_kites_kinds() -> Vec<Right> {
             ["delete"],
             "a VM goes when it has expired",
         ),
-        cluster(
-            KITE,
-            ["kitevirtualmachines/finalizers", "kiteimages/finalizers"],
-            ["update"],
-            "to own what is made for them, where OwnerReferencesPermissionEnforcement is on, as in OpenShift",
-        ),
-        cluster(
-            KITE,
-            ["kitereservations"],
-            READ,
-            "login names and domains, of which there can be one",
-        )
-        .and(["create", "patch", "delete"]),
+        owns_what_is_made(),
+        reserves(),
         cluster(
             KITE,
             ["kiteplatforms", "kiteusers", "kitevirtualmachineoffers"],
@@ -70,23 +68,9 @@ fn on_kites_kinds() -> Vec<Right> {
     ]
 }
 
-/// On what is made for VMs and images.
-fn on_what_is_made() -> Vec<Right> {
-    vec![
-        cluster(
-            CORE,
-            ["secrets", "services"],
-            READ,
-            "VMs' keys, cloud-init and ways to them",
-        )
-        .and(["create", "patch", "delete"]),
-        cluster(
-            CORE,
-            ["persistentvolumeclaims"],
-            READ,
-            "disks that grow, and that CDI leaves behind",
-        )
-        .and(["patch", "delete"]),
+/// What else VMs and images are judged by, and what is told of them.
+fn besides() -> [Right; 3] {
+    [
         cluster(CORE, ["namespaces"], ["get"], "whether images have a home"),
         cluster(
             NETWORK,
@@ -94,61 +78,7 @@ fn on_what_is_made() -> Vec<Right> {
             ["list"],
             "whether the walls of a Kite user stand, where there are users",
         ),
-        cluster(
-            "events.k8s.io",
-            ["events"],
-            ["create"],
-            "the story of an object, where the context writes Events",
-        ),
-        cluster(NETWORK, ["ingresses"], READ, "domains of VMs").and(["create", "patch", "delete"]),
-        cluster(
-            GATEWAY,
-            ["httproutes"],
-            READ,
-            "the same with the Gateway API",
-        )
-        .and(["create", "patch", "delete"]),
-        cluster(
-            CDI,
-            ["datavolumes", "dataimportcrons", "datasources"],
-            READ,
-            "disks and images",
-        )
-        .and(["create", "patch", "delete"]),
-        Right::of(
-            Scope::Images,
-            CDI,
-            ["datavolumes/source"],
-            ["create"],
-            "CDI's question whether disks may be cloned from there: granted nowhere else, no other disk can be cloned",
-        ),
-        cluster(KUBEVIRT, ["virtualmachines"], READ, "VMs").and(["create", "patch", "delete"]),
-        cluster(
-            KUBEVIRT,
-            ["virtualmachineinstances"],
-            READ,
-            "whether they run, and where",
-        ),
-        cluster(
-            KUBEVIRT,
-            ["virtualmachineinstancemigrations"],
-            READ,
-            "to move VMs that grow while they run, where KubeVirt does not by itself",
-        )
-        .and(["create", "delete"]),
-        cluster(
-            KUBEVIRT,
-            ["kubevirts"],
-            ["list", "watch"],
-            "whether KubeVirt moves VMs to grow",
-        ),
-        cluster(
-            "subresources.kubevirt.io",
-            ["virtualmachines/restart"],
-            ["update"],
-            "to restart them",
-        ),
-        cluster(LEASES, ["leases"], READ, "when a VM was last used"),
+        tells(),
     ]
 }
 

@@ -12,11 +12,11 @@ use crate::grant::RBAC;
 
 pub(super) const KITE: &str = kite_core::crd::GROUP;
 pub(super) const CORE: &str = "";
-pub(super) const LEASES: &str = "coordination.k8s.io";
-pub(super) const CDI: &str = "cdi.kubevirt.io";
+const LEASES: &str = "coordination.k8s.io";
+const CDI: &str = "cdi.kubevirt.io";
 pub(super) const NETWORK: &str = "networking.k8s.io";
-pub(super) const GATEWAY: &str = "gateway.networking.k8s.io";
-pub(super) const KUBEVIRT: &str = "kubevirt.io";
+const GATEWAY: &str = "gateway.networking.k8s.io";
+const KUBEVIRT: &str = "kubevirt.io";
 
 /// Reads by name, lists and watches.
 pub(super) const READ: [&str; 3] = ["get", "list", "watch"];
@@ -71,7 +71,7 @@ pub struct Right {
 }
 
 impl Right {
-    pub(super) fn of<const R: usize, const V: usize>(
+    fn of<const R: usize, const V: usize>(
         scope: Scope,
         group: &'static str,
         resources: [&'static str; R],
@@ -200,13 +200,9 @@ fn controller(installation: &Installation) -> Vec<Right> {
     let mut rights = of_kites_kinds();
     rights.extend(of_users());
     rights.extend(of_machines());
+    rights.extend(of_settings());
     rights.extend([
-        cluster(
-            "events.k8s.io",
-            ["events"],
-            ["create"],
-            "the story of an object, in `kubectl describe`",
-        ),
+        tells(),
         own(
             CORE,
             "secrets",
@@ -229,15 +225,51 @@ fn controller(installation: &Installation) -> Vec<Right> {
             "to lead, and to let go of that",
         )
         .named(["kite-controller"]),
-        Right::of(
-            Scope::Images,
-            CDI,
-            ["datavolumes/source"],
-            ["create"],
-            "CDI's question whether disks may be cloned from there; granted nowhere else, so no other disk can be cloned",
-        ),
+        clones_images(),
     ]);
     rights
+}
+
+/// To own what is made for VMs and images.
+pub(super) fn owns_what_is_made() -> Right {
+    cluster(
+        KITE,
+        ["kitevirtualmachines/finalizers", "kiteimages/finalizers"],
+        ["update"],
+        "to own what is made for them, where OwnerReferencesPermissionEnforcement is on, as in OpenShift",
+    )
+}
+
+/// On claims of which there can be one.
+pub(super) fn reserves() -> Right {
+    cluster(
+        KITE,
+        ["kitereservations"],
+        READ,
+        "claims of which there can be one",
+    )
+    .and(["create", "patch", "delete"])
+}
+
+/// To tell what befalls objects.
+pub(super) fn tells() -> Right {
+    cluster(
+        "events.k8s.io",
+        ["events"],
+        ["create"],
+        "the story of an object, in `kubectl describe`",
+    )
+}
+
+/// To clone golden images.
+pub(super) fn clones_images() -> Right {
+    Right::of(
+        Scope::Images,
+        CDI,
+        ["datavolumes/source"],
+        ["create"],
+        "CDI's question whether disks may be cloned from there; granted nowhere else, so no other disk can be cloned",
+    )
 }
 
 /// The controller's rights on Kite's own kinds.
@@ -274,19 +306,8 @@ fn of_kites_kinds() -> Vec<Right> {
             ["delete"],
             "a VM goes with its user, or when it has expired",
         ),
-        cluster(
-            KITE,
-            ["kitevirtualmachines/finalizers", "kiteimages/finalizers"],
-            ["update"],
-            "to own what is made for them, where OwnerReferencesPermissionEnforcement is on, as in OpenShift",
-        ),
-        cluster(
-            KITE,
-            ["kitereservations"],
-            READ,
-            "claims of which there can be one",
-        )
-        .and(["create", "patch", "delete"]),
+        owns_what_is_made(),
+        reserves(),
     ]
 }
 
@@ -340,13 +361,13 @@ fn of_users() -> Vec<Right> {
 }
 
 /// The controller's rights on what a VM or an image gets.
-fn of_machines() -> Vec<Right> {
+pub(super) fn of_machines() -> Vec<Right> {
     vec![
         users(
             CORE,
             ["secrets"],
             READ,
-            "VMs' keys and cloud-init, whether certificates are there, what cert-manager leaves behind; one watch for each user",
+            "VMs' keys and cloud-init, whether certificates are there, what cert-manager leaves behind",
         )
         .and(["create", "patch", "delete"])
         .within(Reach::UsersAndKite),
@@ -378,25 +399,6 @@ fn of_machines() -> Vec<Right> {
         )
         .and(["create", "patch", "delete"])
         .within(Reach::UsersAndKite),
-        cluster(
-            GATEWAY,
-            ["gateways"],
-            READ,
-            "their listeners and addresses",
-        ),
-        cluster(
-            "storage.k8s.io",
-            ["storageclasses"],
-            ["list", "watch"],
-            "whether what the settings name is there",
-        ),
-        cluster(NETWORK, ["ingressclasses"], ["list", "watch"], "the same"),
-        cluster(
-            "cert-manager.io",
-            ["clusterissuers"],
-            ["list", "watch"],
-            "the same",
-        ),
         cluster(
             CDI,
             ["datavolumes", "dataimportcrons", "datasources"],
@@ -436,6 +438,26 @@ fn of_machines() -> Vec<Right> {
             "to restart them",
         ),
         cluster(LEASES, ["leases"], READ, "when a VM was last used"),
+    ]
+}
+
+/// The controller's rights to see whether what the settings name is there.
+fn of_settings() -> Vec<Right> {
+    vec![
+        cluster(GATEWAY, ["gateways"], READ, "their listeners and addresses"),
+        cluster(
+            "storage.k8s.io",
+            ["storageclasses"],
+            ["list", "watch"],
+            "whether what the settings name is there",
+        ),
+        cluster(NETWORK, ["ingressclasses"], ["list", "watch"], "the same"),
+        cluster(
+            "cert-manager.io",
+            ["clusterissuers"],
+            ["list", "watch"],
+            "the same",
+        ),
     ]
 }
 
