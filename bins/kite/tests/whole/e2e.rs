@@ -35,7 +35,7 @@ use tokio::runtime::Runtime;
 
 use crate::{
     support::{Platform, Process, clients_present, eventually, run, show},
-    workload::{Site, kubeconfig, token, token_of},
+    workload::{Site, debian, kubeconfig, token, token_of},
 };
 
 const OPTIONS: [&str; 2] = ["--profile=single-node", "--output=json"];
@@ -226,16 +226,7 @@ fn from_an_empty_cluster_to_one_that_keeps_what_people_have() {
         objects_that(&installed, "created").len() > 40,
         "{installed:#}"
     );
-    let image = json!({
-        "apiVersion": "hy3ons.github.io/v1", "kind": "KiteImage",
-        "metadata": {"name": "debian-12"},
-        "spec": {
-            "minDisk": "4Gi",
-            "source": {"registry": {"url": "docker://images.kite.test/debian:12"}},
-        },
-    });
-    let image: KiteImage = serde_json::from_value(image).unwrap();
-    cluster.create(&Api::all(cluster.client.clone()), &image);
+    cluster.create(&Api::all(cluster.client.clone()), &debian());
 
     let (processes, api, gateway) = cluster.start();
     let smoke = [

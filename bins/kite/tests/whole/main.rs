@@ -15,19 +15,15 @@ mod backup;
 mod browser;
 mod demo;
 mod e2e;
-#[path = "../support/flow.rs"]
 mod flow;
 mod ha;
-#[path = "../support/images.rs"]
 mod images;
 mod install;
 mod processes;
-#[path = "../support/queries.rs"]
 mod queries;
 mod rights;
 mod smoke;
 #[path = "../support/mod.rs"]
 mod support;
 mod upgrade;
-#[path = "../support/workload.rs"]
 mod workload;

@@ -12,20 +12,19 @@ use std::{
 };
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::EnvVar};
-use kite_core::crd::KiteImage;
 use kite_fake::FakeCluster;
 use kite_fake::actors::Actors;
 use kite_fake_kubevirt::{demo_rules, operator_definitions, play};
 use kite_render::install::Process as Kite;
 use kube::{Api, api::PostParams};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::balancer::{Balancer, get};
 use crate::{
     support::{Process, eventually, run, show},
-    workload::{Site, token},
+    workload::{Site, debian, token},
 };
 
 /// How long a replica is missing before another one is started in its place.
@@ -179,19 +178,13 @@ impl Stage {
             .as_str()
             .unwrap()
             .clone_into(&mut self.bootstrap);
-        let image = json!({
-            "apiVersion": "hy3ons.github.io/v1", "kind": "KiteImage",
-            "metadata": {"name": "debian-12"},
-            "spec": {
-                "minDisk": "4Gi",
-                "source": {"registry": {"url": "docker://images.kite.test/debian:12"}},
-            },
-        });
-        let image: KiteImage = serde_json::from_value(image).unwrap();
         let client = self.fake.client();
         self.runtime.block_on(async {
             let images = Api::all(client.clone());
-            images.create(&PostParams::default(), &image).await.unwrap();
+            images
+                .create(&PostParams::default(), &debian())
+                .await
+                .unwrap();
             for kite in Kite::ALL {
                 let deployments = Api::<Deployment>::namespaced(client.clone(), "kite");
                 let deployment = deployments.get(kite.name()).await.unwrap();

@@ -8,6 +8,7 @@ use k8s_openapi::api::{
     authentication::v1::{TokenRequest, TokenRequestSpec},
     core::v1::{EnvVar, ServiceAccount},
 };
+use kite_core::crd::{ImageSource, KiteImage, KiteImageSpec};
 use kite_render::install::Process as Kite;
 use kube::{Api, Client, api::PostParams};
 use serde_json::{Value, json};
@@ -20,6 +21,13 @@ pub struct Site<'a> {
     pub directory: &'a Path,
     /// URL of the API server.
     pub apiserver: &'a str,
+}
+
+/// The image that the VMs of an installation are made from.
+pub fn debian() -> KiteImage {
+    let source = ImageSource::registry("docker://images.kite.test/debian:12");
+    let spec = KiteImageSpec::new(source, "4Gi".parse().unwrap());
+    KiteImage::new("debian-12", spec)
 }
 
 /// A binary of another package, built by `cargo test --workspace`.
