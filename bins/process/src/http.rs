@@ -50,7 +50,7 @@ const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const MAX_CONNECTIONS: usize = 4096;
 /// Of these, connections that speak HTTP/2, and how many of them one address may have: each
 /// can hold as much as [`MAX_STREAMS`] heads and [`CONNECTION_WINDOW`] that no handler has
-/// asked for, which is 0.8 MiB.
+/// asked for, which is 0.8 MiB, beside the tasks of its requests.
 const MAX_HTTP2: usize = 64;
 const HTTP2_PER_ADDRESS: usize = 16;
 /// Requests at a time over one HTTP/2 connection.
