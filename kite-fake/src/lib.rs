@@ -95,6 +95,7 @@ pub mod fields;
 mod go;
 mod held;
 mod members;
+mod memo;
 pub mod metadata;
 pub mod names;
 pub mod openapi;

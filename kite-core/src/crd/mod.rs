@@ -39,6 +39,8 @@ mod user;
 #[allow(dead_code)]
 mod virtual_machine;
 
+use std::sync::LazyLock;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
 
@@ -55,6 +57,11 @@ pub const VERSION: &str = "v1";
 
 /// The CRDs of all of Kite's kinds, in the order in which to install them.
 pub fn all() -> Vec<CustomResourceDefinition> {
+    static ALL: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(derived);
+    ALL.clone()
+}
+
+fn derived() -> Vec<CustomResourceDefinition> {
     let mut all = vec![
         KitePlatform::crd(),
         KiteImage::crd(),

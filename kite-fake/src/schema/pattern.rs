@@ -4,6 +4,8 @@ use std::fmt;
 
 use regex::{Regex, RegexBuilder};
 
+use crate::memo::Memo;
+
 /// Compiled automata above this size are refused, in bytes.
 const SIZE_LIMIT: usize = 1 << 20;
 
@@ -20,7 +22,10 @@ impl Pattern {
     /// # Errors
     /// The text is no regular expression of the RE2 family, or too large.
     pub fn new(source: &str) -> Result<Self, regex::Error> {
-        let regex = RegexBuilder::new(source).size_limit(SIZE_LIMIT).build()?;
+        static KNOWN: Memo<Result<Regex, regex::Error>> = Memo::new();
+        let regex = KNOWN.of(source, || {
+            RegexBuilder::new(source).size_limit(SIZE_LIMIT).build()
+        })?;
         Ok(Self {
             source: source.to_owned(),
             regex,

@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::check::display;
 use super::{authorizer, functions, rewrite};
+use crate::memo::Memo;
 use kube_cel::KubeCelExt;
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
 use kube_cel::cel::parser::{Expression, ParseErrors, Parser};
@@ -60,9 +61,15 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Compiles an expression; the error is the compiler's text.
+    /// Compiles an expression, unless that was done before; the error is the compiler's
+    /// text.
     pub(crate) fn compile(source: &str) -> Result<Self, String> {
+        static KNOWN: Memo<Result<Program, String>> = Memo::new();
         bounded(source)?;
+        KNOWN.of(source, || Self::compile_anew(source))
+    }
+
+    fn compile_anew(source: &str) -> Result<Self, String> {
         let text = source.to_owned();
         // Whatever goes down the tree level by level is done there as well.
         let read = move || {

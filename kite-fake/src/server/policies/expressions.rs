@@ -2,10 +2,8 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
 
 use kube_cel::cel::Value as Cel;
-use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::{Verdict, Write, fails_closed, own_kind};
@@ -13,9 +11,6 @@ use crate::auth::{Identity, Rights};
 use crate::registry::Resource;
 use crate::schema::{Program, authorizer, untyped};
 use crate::store::Store;
-
-/// So many compiled expressions are kept.
-const MOST_PROGRAMS: usize = 1024;
 
 impl Write<'_> {
     /// Evaluates a policy with one set of parameters.
@@ -123,10 +118,8 @@ impl Scope<'_> {
     fn run(&self, expression: &Value) -> Result<Cel, String> {
         let source = expression.as_str().unwrap_or_default();
         let told = |why: &str| format!("expression '{}' resulted in error: {why}", source.trim());
-        let program = program(source);
-        let program = (*program)
-            .as_ref()
-            .map_err(|why| told(&format!("compilation failed: {why}")))?;
+        let program =
+            Program::compile(source).map_err(|why| told(&format!("compilation failed: {why}")))?;
         let mut variables = self.variables.clone();
         let own: std::collections::HashMap<String, Cel> =
             self.composed.clone().into_iter().collect();
@@ -166,22 +159,4 @@ impl Scope<'_> {
         let expression = validation["expression"].as_str().unwrap_or_default();
         format!("failed expression: {}", expression.trim())
     }
-}
-
-/// Expressions and what became of them.
-type Compiled = BTreeMap<String, Arc<Result<Program, String>>>;
-
-/// An expression, compiled once.
-fn program(source: &str) -> Arc<Result<Program, String>> {
-    static KNOWN: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
-    if let Some(program) = KNOWN.lock().get(source) {
-        return Arc::clone(program);
-    }
-    let program = Arc::new(Program::compile(source));
-    let mut known = KNOWN.lock();
-    if known.len() >= MOST_PROGRAMS {
-        known.clear();
-    }
-    known.insert(source.to_owned(), Arc::clone(&program));
-    program
 }
