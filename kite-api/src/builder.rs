@@ -259,7 +259,8 @@ impl ApiStateBuilder {
         settings.server = self.instance.server().map(str::to_owned);
         settings.vocabulary = VOCABULARY;
         let caches = Arc::new(Caches::start(&self.client));
-        let cluster = KubeCluster::new(self.client.clone()).creating_as(kite_core::managers::API);
+        let cluster =
+            KubeCluster::new(self.client.clone()).with_field_manager(kite_core::managers::API);
         let store = Arc::new(Store::new(
             Audited::new(cluster.clone(), Arc::clone(&caches) as _),
             kite_core::managers::API,

@@ -19,8 +19,8 @@ use kite_core::{
 };
 use kite_identity::{Caller, Principal};
 use kite_rest::{
-    Accepted, Answer, Bounds, Created, Deleting, Form, Input, Items, LABEL, Named, Once, Page,
-    Problem, ProblemKind, Sent, Stamp, finish_new, is_label, openapi::about, present,
+    Accepted, Answer, Bounds, Created, Deleting, Form, IdempotencyKey, Input, Items, LABEL, Named,
+    Page, Problem, ProblemKind, Sent, Stamp, finish_new, is_label, openapi::about, present,
     require_future,
 };
 use kube::{ResourceExt as _, api::PropagationPolicy};
@@ -215,7 +215,7 @@ async fn claim(
     State(state): State<ApiState>,
     caller: Caller,
     Path(Named { name }): Path<Named>,
-    once: Once,
+    once: IdempotencyKey,
     Sent { input, mut form }: Sent<Claim>,
 ) -> Result<Created<VmView>, Problem> {
     caller.require(Action::CreateVm, Whose::Own)?;
@@ -361,7 +361,7 @@ impl Input for NewOffer {
 async fn create(
     State(state): State<ApiState>,
     caller: Caller,
-    once: Once,
+    once: IdempotencyKey,
     Sent { input, mut form }: Sent<NewOffer>,
 ) -> Result<Created<OfferView>, Problem> {
     caller.require(Action::ManageOffers, Whose::Other(AccessLevel::ReadOnly))?;
@@ -444,7 +444,8 @@ fn model() -> KiteVirtualMachineOffer {
 }
 
 fn created(offer: &KiteVirtualMachineOffer) -> Created<OfferView> {
-    Answer::new(OfferView::inside(offer)).at(&format!("/api/v1/admin/offers/{}", offer.name_any()))
+    Answer::new(OfferView::inside(offer))
+        .with_location(&format!("/api/v1/admin/offers/{}", offer.name_any()))
 }
 
 /// `DELETE /api/v1/admin/offers/{name}`. A VM that was made from it stays.
@@ -457,7 +458,7 @@ async fn delete(
     let offer = find(&state, &name).await?;
     state
         .cluster()
-        .remove(offer.as_ref(), PropagationPolicy::Background)
+        .delete_by_uid(offer.as_ref(), PropagationPolicy::Background)
         .await?;
     state.caches().offers.caught_up_with_deletion(&offer).await;
     tracing::info!(by = caller.name(), offer = name, "deleted an offer");

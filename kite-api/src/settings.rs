@@ -16,8 +16,8 @@ use kite_core::{
 use kite_identity::{Caller, require_own_factor};
 use kite_rest::{
     Answer, Change, Field, FieldError, Form, IfMatch, Input, Listed, OneOf, Partial, Problem,
-    ProblemKind, Sent, as_map, change_to_json, edit, finish_edit, judge_edit, openapi::about,
-    tag_of,
+    ProblemKind, Sent, as_map, change_to_json, edit, etag_of, finish_edit, judge_edit,
+    openapi::about,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -69,11 +69,11 @@ pub(crate) struct PlatformView {
 fn answer(platform: &KitePlatform) -> Answer<PlatformView> {
     let view = PlatformView {
         spec: platform.spec.clone(),
-        etag: tag_of(platform),
+        etag: etag_of(platform),
         status: platform.status.clone().unwrap_or_default(),
         unreadable: platform.spec.unreadable.clone(),
     };
-    Answer::new(view).tagged(&tag_of(platform))
+    Answer::new(view).with_etag(&etag_of(platform))
 }
 
 fn require(caller: &Caller) -> Result<(), Problem> {

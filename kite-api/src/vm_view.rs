@@ -8,7 +8,7 @@ use kite_core::{
     crd::{Charge, KiteUser, KiteVirtualMachine, PowerState, VmPhase},
     names,
 };
-use kite_rest::{cache::Cache, tag_of};
+use kite_rest::{cache::Cache, etag_of};
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -156,7 +156,7 @@ impl VmView {
             owner_suspended: None,
             namespace,
             uid: vm.uid().unwrap_or_default(),
-            etag: tag_of(vm),
+            etag: etag_of(vm),
             has_ssh_password: vm.spec.ssh_password_hash.is_some(),
             settings: VmSettings::of(&vm.spec),
             created_at: vm.creation_timestamp().map(|time| time.0.to_string()),

@@ -35,7 +35,7 @@ pub const INSTANCE: &str = "hy3ons.github.io/instance";
 /// when it was cloned. Images come and go; the guest stays what it is.
 pub const OS_FAMILY: &str = "hy3ons.github.io/os-family";
 
-/// Annotation of the wall around what a user's VMs reach: the cluster's own addresses
+/// Annotation of the network policy around what a user's VMs reach: the cluster's own addresses
 /// that it closes, as JSON, each with when it opens where nobody names it any more.
 pub const CLOSED_ADDRESSES: &str = "hy3ons.github.io/closed-addresses";
 
@@ -68,7 +68,7 @@ pub const VM_FINALIZER: &str = "hy3ons.github.io/kite-vm-cleanup";
 pub const USER_FINALIZER: &str = "hy3ons.github.io/kite-user-cleanup";
 /// Holds the network policies around a user's VMs until none of them runs any more,
 /// whoever deletes the policies, the namespace or the user.
-pub const WALLS_FINALIZER: &str = "hy3ons.github.io/kite-walls";
+pub const NETWORK_POLICY_FINALIZER: &str = "hy3ons.github.io/kite-walls";
 /// Holds a `KiteImage` until its disk in the image namespace is gone.
 pub const IMAGE_FINALIZER: &str = "hy3ons.github.io/kite-image-cleanup";
 

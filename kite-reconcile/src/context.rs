@@ -9,9 +9,9 @@ use kite_core::{
 };
 use kite_render::{
     grant::Grant,
+    isolation::{Isolation, Pods},
     namespace::PodSecurity,
     quota::Overhead,
-    walls::{Pods, Walls},
 };
 
 use kite_runtime::{
@@ -25,8 +25,8 @@ use crate::keys::{KeySource, RandomKeys};
 pub struct Settings {
     /// The namespace in which Kite itself runs: its gateway's and its API's.
     pub namespace: String,
-    /// What the walls around users' namespaces let through.
-    pub walls: Walls,
+    /// What the network policies around users' namespaces let through.
+    pub isolation: Isolation,
     /// What Kite's other processes may do in users' namespaces, where it is the
     /// controller that gives them that.
     pub grants: Vec<Grant>,
@@ -55,7 +55,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             namespace: names::PLATFORM_NAMESPACE.to_owned(),
-            walls: Walls::default(),
+            isolation: Isolation::default(),
             grants: Vec::new(),
             own_role: None,
             proxied: false,
@@ -70,11 +70,11 @@ impl Default for Settings {
 
 impl Settings {
     /// The defaults for Kite in `namespace`: its gateway is let through the
-    /// walls from there.
+    /// network policies from there.
     pub fn in_namespace(namespace: impl Into<String>) -> Self {
         let namespace = namespace.into();
         let mut settings = Self::default();
-        for gateway in &mut settings.walls.gateway {
+        for gateway in &mut settings.isolation.gateway {
             gateway.namespace.clone_from(&namespace);
         }
         settings.namespace = namespace;
@@ -103,10 +103,10 @@ impl Settings {
         self
     }
 
-    /// With pods of the HTTP API that log in to VMs: the walls let them in, too.
+    /// With pods of the HTTP API that log in to VMs: the network policies let them in, too.
     #[must_use]
     pub fn with_terminals(mut self) -> Self {
-        self.walls.gateway.push(Pods::labelled(
+        self.isolation.gateway.push(Pods::labelled(
             &self.namespace,
             labels::APP_NAME,
             names::API_SERVICE,

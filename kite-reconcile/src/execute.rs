@@ -184,8 +184,8 @@ impl Executor for Tools<'_> {
                 return moves::call_off(order, why, cluster, self.clock).await;
             }
             Change::Delete(what, propagation) => {
-                let remove = what.remove(cluster, propagation.clone());
-                let left = match seeing_off(going(object), remove).await {
+                let deletion = what.delete(cluster, propagation.clone());
+                let left = match seeing_off(going(object), deletion).await {
                     Err(error) if matches!(what, AnyObject::Secret(_)) => {
                         let namespace = what.metadata().namespace.as_deref();
                         if !goes_with_namespace(cluster, namespace, &error).await {
@@ -198,12 +198,12 @@ impl Executor for Tools<'_> {
                 left_of(what, left)
             }
             Change::DeleteUnchanged(object) => {
-                object.remove_unchanged(cluster).await?;
+                object.delete_unchanged(cluster).await?;
                 let left = uncached(object.find(cluster)).await?;
                 left_of(object, left)
             }
-            Change::RemoveFinalizer(object, finalizer) => {
-                object.let_go(cluster, finalizer).await?;
+            Change::RemoveFinalizerFrom(object, finalizer) => {
+                object.remove_finalizer(cluster, finalizer).await?;
                 // Of what is not Kite's own, a cache need not have what tells whose it is.
                 let left = uncached(object.find(cluster)).await?;
                 left_of(object, left)

@@ -29,7 +29,7 @@ use kite_core::{
 };
 use kite_runtime::{
     Caches, KindOptions, Kinds, Watches,
-    cache::{IndexedBy, Running},
+    cache::{Indexers, Running},
 };
 use kube::{Client, ResourceExt as _, runtime::watcher};
 
@@ -75,7 +75,7 @@ impl Kinds for KiteKinds {
         } else {
             config
         };
-        options.by = index();
+        options.indexers = indexers();
         options.transform = transform;
         options.is_packed = !is_reconciled::<K>();
         options.is_optional = is_optional::<K>();
@@ -118,10 +118,10 @@ pub fn watched(client: Client) -> (Caches, Running) {
     watches.watch::<KiteUser>();
     watches.watch::<KiteImage>();
     watches.watch::<KitePlatform>();
-    triggers::virtual_machines(watches.unheard());
-    triggers::users(watches.unheard());
-    triggers::images(watches.unheard());
-    triggers::platforms(watches.unheard());
+    triggers::virtual_machines(watches.without_listener());
+    triggers::users(watches.without_listener());
+    triggers::images(watches.without_listener());
+    triggers::platforms(watches.without_listener());
     watches.build()
 }
 
@@ -163,10 +163,10 @@ fn cast<A: 'static, B: 'static>(value: A) -> Option<B> {
         .take()
 }
 
-fn index<K: Object>() -> Option<IndexedBy<K>> {
+fn indexers<K: Object>() -> Option<Indexers<K>> {
     if is::<K, KiteVirtualMachine>() {
-        return cast(IndexedBy::<KiteVirtualMachine> {
-            others: |vm| {
+        return cast(Indexers::<KiteVirtualMachine> {
+            functions: |vm| {
                 let domain = vm.spec.domain_prefix.as_deref();
                 let claims = [names::ssh_id_reservation(&vm.spec.ssh_id)].into_iter();
                 claims
@@ -175,14 +175,14 @@ fn index<K: Object>() -> Option<IndexedBy<K>> {
                     .chain([(by::IMAGE, vm.spec.image.clone())])
                     .collect()
             },
-            ..IndexedBy::NAMESPACE
+            ..Indexers::NAMESPACE
         });
     }
     if is::<K, KiteUser>() {
-        return cast(IndexedBy::<KiteUser> {
+        return cast(Indexers::<KiteUser> {
             namespace: false,
             labels: &[],
-            others: |user| {
+            functions: |user| {
                 let email = user.spec.email.as_deref().map(names::email_reservation);
                 let identities = user.spec.identities.iter();
                 [names::username_reservation(&user.spec.username)]
@@ -195,13 +195,13 @@ fn index<K: Object>() -> Option<IndexedBy<K>> {
         });
     }
     if is::<K, KiteReservation>() {
-        return Some(IndexedBy {
+        return Some(Indexers {
             namespace: false,
             labels: &[labels::VM_NAMESPACE, labels::USER_NAME],
-            others: |_| Vec::new(),
+            functions: |_| Vec::new(),
         });
     }
-    is::<K, NetworkPolicy>().then_some(IndexedBy::NAMESPACE)
+    is::<K, NetworkPolicy>().then_some(Indexers::NAMESPACE)
 }
 
 /// Takes away what no plan looks at.

@@ -94,7 +94,7 @@ fn is_nothing(value: View<'_>) -> bool {
 }
 
 /// Parts of core kinds that have one owner as a whole (selectors, and the rules
-/// of network policies and Ingresses): anything more in them is drift. A wall
+/// of network policies and Ingresses): anything more in them is drift. A network policy
 /// is open by what is *added* to a rule.
 fn is_atomic(path: &[&str]) -> bool {
     let ["spec", field] = path else { return false };

@@ -66,7 +66,7 @@ pub(crate) async fn call_off<C: Cluster>(
     clock: &Clock,
 ) -> Result<Done<Outcome>, Error> {
     let order_as_any = AnyObject::from(order.clone());
-    order_as_any.remove_unchanged(cluster).await?;
+    order_as_any.delete_unchanged(cluster).await?;
     let left = uncached(order_as_any.find(cluster)).await?;
     Ok(Done {
         outcome: left_of(&order_as_any, left),

@@ -85,7 +85,7 @@ macro_rules! any_object {
             }
 
             /// Takes the finalizer off it, as it was read; gone already is as good.
-            pub(crate) async fn let_go<C: Cluster>(
+            pub(crate) async fn remove_finalizer<C: Cluster>(
                 &self,
                 cluster: &C,
                 finalizer: &str,
@@ -103,7 +103,7 @@ macro_rules! any_object {
                 }
             }
 
-            pub(crate) async fn remove_unchanged<C: Cluster>(
+            pub(crate) async fn delete_unchanged<C: Cluster>(
                 &self,
                 cluster: &C,
             ) -> Result<(), ClusterError> {
@@ -121,14 +121,14 @@ macro_rules! any_object {
 
             /// Deletes it as it was observed. Gives what has its name then: itself while
             /// something holds it, or another.
-            pub(crate) async fn remove<C: Cluster>(
+            pub(crate) async fn delete<C: Cluster>(
                 &self,
                 cluster: &C,
                 propagation: PropagationPolicy,
             ) -> Result<Option<Self>, ClusterError> {
                 match self {
                     $( Self::$kind(object) => {
-                        let left = cluster.remove_and_see(&**object, propagation).await?;
+                        let left = cluster.delete_by_uid_and_get(&**object, propagation).await?;
                         Ok(left.map(Self::from))
                     } )*
                 }

@@ -33,7 +33,7 @@ const REPORTER: Reporter = Reporter {
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = kube::Client::try_default().await?;
 /// let shutdown = CancellationToken::new();
-/// Operator::contending(Election::new("kite", "kite-controller", "pod-7_4f1c"))
+/// Operator::with_election(Election::new("kite", "kite-controller", "pod-7_4f1c"))
 ///     .run(client, |client| Context::new(KubeCluster::new(client)), shutdown)
 ///     .await?;
 /// # Ok(())
@@ -44,15 +44,15 @@ pub struct Operator(Process);
 
 impl Operator {
     /// The only controller of its cluster.
-    pub fn alone() -> Self {
-        Self(Process::alone(REPORTER)).counted(request_metrics())
+    pub fn without_election() -> Self {
+        Self(Process::without_election(REPORTER)).counted(request_metrics())
     }
 
     /// One of several, of which one works at a time. The Lease is changed as the
     /// controller.
-    pub fn contending(election: Election) -> Self {
+    pub fn with_election(election: Election) -> Self {
         let election = election.managed_by(kite_core::managers::CONTROLLER);
-        Self(Process::contending(REPORTER, election)).counted(request_metrics())
+        Self(Process::with_election(REPORTER, election)).counted(request_metrics())
     }
 
     /// Sends writes no faster than `limiter`.

@@ -69,7 +69,7 @@ pub enum Change {
     DeleteUnchanged(AnyObject),
     /// Take the finalizer off an object that is on its way out, as it was observed:
     /// nothing needs it any more.
-    RemoveFinalizer(AnyObject, &'static str),
+    RemoveFinalizerFrom(AnyObject, &'static str),
 }
 
 impl kite_runtime::plan::Change for Change {
@@ -80,7 +80,7 @@ impl kite_runtime::plan::Change for Change {
             // Who the owner is must be true and not old, too.
             | Self::TakeBack(..)
             | Self::Restart { .. }
-            | Self::RemoveFinalizer(..)
+            | Self::RemoveFinalizerFrom(..)
             | Self::CallOff(..)
             | Self::DeleteUnchanged(_)
             | Self::Delete(..) => true,
@@ -143,7 +143,7 @@ impl kite_runtime::plan::Change for Change {
             Self::Delete(object, _) | Self::DeleteUnchanged(object) => {
                 format!("delete {} {}", object.kind(), object.key())
             }
-            Self::RemoveFinalizer(object, _) => {
+            Self::RemoveFinalizerFrom(object, _) => {
                 format!("remove a finalizer of {} {}", object.kind(), object.key())
             }
         }

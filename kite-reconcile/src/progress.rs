@@ -1,16 +1,16 @@
 //! How far objects are on their way, by which those that are begun go first.
 
 use kite_core::crd::{KiteVirtualMachine, VmPhase};
-use kite_runtime::queue::Stage;
+use kite_runtime::queue::Progress;
 
 /// How far a VM is.
-pub(crate) fn of_vm(vm: &KiteVirtualMachine) -> Stage {
+pub(crate) fn of_vm(vm: &KiteVirtualMachine) -> Progress {
     if vm.metadata.deletion_timestamp.is_some() {
-        return Stage::AtRest;
+        return Progress::AtRest;
     }
     match vm.status.as_ref().map(|status| status.phase) {
-        None => Stage::New,
-        Some(None | Some(VmPhase::Provisioning | VmPhase::Starting)) => Stage::OnItsWay,
+        None => Progress::New,
+        Some(None | Some(VmPhase::Provisioning | VmPhase::Starting)) => Progress::InProgress,
         // Whoever waits for a person or for room may do so for long.
         Some(Some(
             VmPhase::Pending
@@ -21,7 +21,7 @@ pub(crate) fn of_vm(vm: &KiteVirtualMachine) -> Stage {
             | VmPhase::Stopped
             | VmPhase::Deleting
             | VmPhase::Failed,
-        )) => Stage::AtRest,
+        )) => Progress::AtRest,
     }
 }
 
@@ -42,7 +42,7 @@ mod tests {
             "web",
         );
         let mut vm = KiteVirtualMachine::new("web", spec);
-        assert_eq!(of_vm(&vm), Stage::New);
+        assert_eq!(of_vm(&vm), Progress::New);
         let mut with = |phase| {
             vm.status = Some(KiteVirtualMachineStatus {
                 phase,
@@ -50,14 +50,14 @@ mod tests {
             });
             of_vm(&vm)
         };
-        assert_eq!(with(None), Stage::OnItsWay);
-        assert_eq!(with(Some(VmPhase::Provisioning)), Stage::OnItsWay);
-        assert_eq!(with(Some(VmPhase::Running)), Stage::AtRest);
-        assert_eq!(with(Some(VmPhase::Pending)), Stage::AtRest);
+        assert_eq!(with(None), Progress::InProgress);
+        assert_eq!(with(Some(VmPhase::Provisioning)), Progress::InProgress);
+        assert_eq!(with(Some(VmPhase::Running)), Progress::AtRest);
+        assert_eq!(with(Some(VmPhase::Pending)), Progress::AtRest);
         vm.status = None;
         vm.metadata.deletion_timestamp = Some(
             k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),
         );
-        assert_eq!(of_vm(&vm), Stage::AtRest, "it goes");
+        assert_eq!(of_vm(&vm), Progress::AtRest, "it goes");
     }
 }

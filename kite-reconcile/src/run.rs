@@ -8,7 +8,7 @@ use kite_core::{
     cluster::Cluster,
     crd::{KiteImage, KitePlatform, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer},
 };
-use kite_runtime::{Watches, cache::CachedCluster, controller::Queue, drive, queue::Stage};
+use kite_runtime::{Watches, cache::CachedCluster, controller::Queue, drive, queue::Progress};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
@@ -253,8 +253,8 @@ fn queue_of_platforms(watches: &mut Watches<KiteKinds>) -> Queue<KitePlatform> {
 }
 
 /// How far objects are that are made in one go, or are few.
-fn at_rest<K>(_: &K) -> Stage {
-    Stage::AtRest
+fn at_rest<K>(_: &K) -> Progress {
+    Progress::AtRest
 }
 
 #[cfg(test)]
@@ -289,7 +289,7 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(context.shared.at_rest(), 1);
         plain
-            .remove(&platform, PropagationPolicy::Background)
+            .delete_by_uid(&platform, PropagationPolicy::Background)
             .await
             .unwrap();
         tokio::time::sleep(Duration::from_secs(60)).await;

@@ -39,7 +39,7 @@ use kite_core::{
     labels,
     names::{self, VmClaim},
 };
-use kite_render::{machine, walls};
+use kite_render::{isolation, machine};
 use kube::{
     ResourceExt as _,
     runtime::{
@@ -110,7 +110,7 @@ pub fn virtual_machines<L: Listener<KiteVirtualMachine>>(listener: L) -> L {
         .on(everything(), || {
             let edits = Edits::default();
             move |user: &KiteUser, vms: &_| {
-                // VMs wait for the walls of the namespace.
+                // VMs wait for the network policies of the namespace.
                 let stands = user.status.as_ref().is_some_and(|s| s.namespace.is_some());
                 if !edits.is_one(user, stands) {
                     return Vec::new();
@@ -197,7 +197,7 @@ pub fn users<L: Listener<KiteUser>>(listener: L) -> L {
         .on(managed(), || {
             let asking = Asking::default();
             move |instance: &VirtualMachineInstance, _: &_| {
-                // The walls are open to the cluster's DNS for as long as it is asked.
+                // The network policies are open to the cluster's DNS for as long as it is asked.
                 let namespace = instance.namespace().unwrap_or_default();
                 let user = names::user_of_namespace(&namespace);
                 let user = user.filter(|_| asking.is_concerned(instance));
@@ -232,7 +232,7 @@ pub fn users<L: Listener<KiteUser>>(listener: L) -> L {
             let changes = Changes::default();
             move |slice: &EndpointSlice, users: &_| {
                 let is_its = slice.namespace().as_deref() == Some(user::API_SERVER_NAMESPACE);
-                let addresses = || walls::endpoints([slice]);
+                let addresses = || isolation::endpoints([slice]);
                 if is_its && changes.is_one(slice, addresses(), &()) {
                     select(users, |_| true)
                 } else {
@@ -339,7 +339,7 @@ struct Moves(Mutex<HashMap<String, BTreeSet<String>>>);
 impl Moves {
     /// Whether the node has come, gone, or other addresses than before.
     fn is_one(&self, node: &Node) -> bool {
-        let addresses = walls::addresses([node]);
+        let addresses = isolation::addresses([node]);
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if node.metadata.deletion_timestamp.is_some() {
             // It is told of in this way when it is gone, too.

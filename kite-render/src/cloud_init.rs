@@ -30,7 +30,7 @@ mkdir -p /etc/ssh/sshd_config.d && cp /etc/kite/sshd-gateway.conf \"$d\" || exit
 if \"$(command -v sshd || echo /usr/sbin/sshd)\" -t; \
 then (systemctl reload-or-restart ssh || systemctl reload-or-restart sshd || rc-service sshd restart) 2>/dev/null || true; \
 else rm -f \"$d\"; fi";
-/// Nobody but the gateway reaches port 22 (see [`crate::walls`]), so every
+/// Nobody but the gateway reaches port 22 (see [`crate::isolation`]), so every
 /// source is the gateway.
 const DROP_IN: &str = "PerSourcePenaltyExemptList 0.0.0.0/0,::/0\n";
 

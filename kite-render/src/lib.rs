@@ -5,7 +5,7 @@
 //! object and the one in the cluster whether there is anything to do.
 //!
 //! ```text
-//! KiteUser ──► Namespace, NetworkPolicies (walls), ResourceQuota, RoleBindings
+//! KiteUser ──► Namespace, NetworkPolicies, ResourceQuota, RoleBindings
 //! KitePlatform ► Service kite-gateway-external, Ingress or HTTPRoutes kite-platform
 //! KiteImage ─► DataVolume, DataSource (in the image namespace)
 //! KiteVirtualMachine
@@ -38,7 +38,7 @@
 //!
 //! | Module | Renders |
 //! |---|---|
-//! | [`namespace`], [`walls`], [`quota`], [`grant`] | what a user gets |
+//! | [`namespace`], [`isolation`], [`quota`], [`grant`] | what a user gets |
 //! | [`image`] | a golden image in the image namespace |
 //! | [`platform`] | how the gateway, the web page and the API are reached |
 //! | [`keys`], [`cloud_init`] | how the gateway enters a guest, and how the guest learns it |
@@ -60,6 +60,7 @@ pub mod grant;
 mod guest_file;
 pub mod image;
 pub mod install;
+pub mod isolation;
 pub mod keys;
 pub mod machine;
 pub mod migration;
@@ -69,7 +70,6 @@ pub mod platform;
 pub mod quota;
 pub mod reservation;
 pub mod service;
-pub mod walls;
 pub mod windows;
 
 pub use self::{

@@ -8,8 +8,8 @@ use kite_core::{
     labels,
 };
 use kite_render::{
-    RenderError, User, Vm, cloud_init, cloud_init::CloudConfig, disk, exposure, keys, machine,
-    quota, service, walls, windows,
+    RenderError, User, Vm, cloud_init, cloud_init::CloudConfig, disk, exposure, isolation, keys,
+    machine, quota, service, windows,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -140,7 +140,11 @@ proptest! {
 fn defect_5_no_port_is_open_to_every_pod_and_no_private_address_is_reachable() {
     let object = common::user();
     let user = User::of(&object).unwrap();
-    for policy in walls::policies(&user, &walls::Walls::default(), &common::image_namespaces()) {
+    for policy in isolation::policies(
+        &user,
+        &isolation::Isolation::default(),
+        &common::image_namespaces(),
+    ) {
         let spec = policy.spec.unwrap();
         for rule in spec.ingress.iter().flatten() {
             let from = rule
@@ -177,12 +181,12 @@ fn defect_5_no_port_is_open_to_every_pod_and_no_private_address_is_reachable() {
             }
         }
     }
-    let closed = walls::Walls {
+    let closed = isolation::Isolation {
         gateway: vec![],
         ingress_controllers: vec![],
-        ..walls::Walls::default()
+        ..isolation::Isolation::default()
     };
-    let policies = walls::policies(&user, &closed, &common::image_namespaces());
+    let policies = isolation::policies(&user, &closed, &common::image_namespaces());
     assert_eq!(
         policies[0].spec.as_ref().unwrap().ingress,
         None,

@@ -8,9 +8,10 @@ use kite_core::crd::{
     PowerState, RegistrySource,
 };
 use kite_render::{
-    Image, Platform, User, Vm, cloud_init, disk, exposure, image, keys, machine, namespace,
+    Image, Platform, User, Vm, cloud_init, disk, exposure, image, isolation, keys, machine,
+    namespace,
     platform::{gateway, web},
-    quota, reservation, service, walls,
+    quota, reservation, service,
 };
 
 #[test]
@@ -21,7 +22,11 @@ fn what_a_user_gets() {
         "namespace",
         namespace::namespace(&user, namespace::PodSecurity::default())
     );
-    for policy in walls::policies(&user, &walls::Walls::default(), &common::image_namespaces()) {
+    for policy in isolation::policies(
+        &user,
+        &isolation::Isolation::default(),
+        &common::image_namespaces(),
+    ) {
         let name = policy.metadata.name.clone().unwrap();
         insta::assert_yaml_snapshot!(format!("policy_{name}"), policy);
     }

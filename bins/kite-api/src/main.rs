@@ -163,7 +163,7 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     let keeping = recordings.map(|it| tokio::spawn(it.keep(reporting.clone())));
     let wishes = watch_connections(client.clone(), reporter.instance());
     let reports = tokio::spawn(reporter.run(
-        KubeCluster::new(client).creating_as(managers::API),
+        KubeCluster::new(client).with_field_manager(managers::API),
         cli.namespace,
         wishes,
         ApiConsoles(state.clone()),

@@ -43,7 +43,7 @@ struct Cli {
         value_name = "NAMESPACE"
     )]
     namespace: String,
-    /// The HTTP API offers terminals inside VMs (`kite-api --terminals`): the walls let
+    /// The HTTP API offers terminals inside VMs (`kite-api --terminals`): the network policies let
     /// its pods in to port 22, as they do the gateway's.
     #[arg(long, env = "KITE_TERMINALS")]
     terminals: bool,
@@ -218,8 +218,8 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     let requests = request_metrics();
     requests.register(&mut registry);
     let mut operator = match election {
-        Some(election) => Operator::contending(election),
-        None => Operator::alone(),
+        Some(election) => Operator::with_election(election),
+        None => Operator::without_election(),
     }
     .counted(requests)
     .draining_for(Duration::from_secs(cli.drain));
@@ -244,7 +244,7 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
         settings = settings.with_terminals();
     }
     let context = |client| {
-        Context::new(KubeCluster::new(client).creating_as(managers::CONTROLLER))
+        Context::new(KubeCluster::new(client).with_field_manager(managers::CONTROLLER))
             .with_settings(settings.clone())
             .with_metrics(metrics.clone())
     };

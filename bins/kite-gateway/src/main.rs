@@ -151,7 +151,7 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     ));
     let wishes = watch_connections(client.clone(), reporter.instance());
     let connections = tokio::spawn(reporter.run(
-        KubeCluster::new(client.clone()).creating_as(managers::GATEWAY),
+        KubeCluster::new(client.clone()).with_field_manager(managers::GATEWAY),
         cli.namespace.clone(),
         wishes,
         gateway.sessions(),

@@ -185,7 +185,7 @@ subjects: [{kind: ServiceAccount, namespace: default, name: dev-boxes}]
         until(&cluster, |vm| phase(vm) == Some(VmPhase::Stopped)).await;
 
         cluster
-            .remove(&dev_box, PropagationPolicy::Background)
+            .delete_by_uid(&dev_box, PropagationPolicy::Background)
             .await
             .unwrap();
         until(&cluster, |vm| vm.is_none()).await;

@@ -62,7 +62,7 @@ impl Reconciler for Sites {
     type Object = Site;
     type Error = Error;
 
-    fn hears<L: Listener<Site>>(listener: L) -> L {
+    fn watches<L: Listener<Site>>(listener: L) -> L {
         listener.owns::<Page>()
     }
 
@@ -90,7 +90,9 @@ impl Reconciler for Sites {
             }
         }
         for page in pages {
-            cluster.remove(&page, PropagationPolicy::Background).await?;
+            cluster
+                .delete_by_uid(&page, PropagationPolicy::Background)
+                .await?;
         }
         Ok(Action::await_change())
     }
@@ -105,7 +107,7 @@ impl Reconciler for Pages {
     type Object = Page;
     type Error = Error;
 
-    fn hears<L: Listener<Page>>(listener: L) -> L {
+    fn watches<L: Listener<Page>>(listener: L) -> L {
         listener.owns::<ConfigMap>()
     }
 

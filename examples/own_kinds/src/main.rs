@@ -12,7 +12,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         instance: "sites",
     };
     let election = Election::new("default", "sites", identity());
-    let process = Process::contending(reporter, election);
+    let process = Process::with_election(reporter, election);
     let (shutdown, mut told) = (CancellationToken::new(), signal(SignalKind::terminate())?);
     let stop = shutdown.clone();
     tokio::spawn(async move { told.recv().await.map(|()| stop.cancel()) });

@@ -114,7 +114,9 @@ impl Executor for Blogs {
         let done = match change {
             Change::Write(page) => Change::Write(cluster.apply(MANAGER, page).await?),
             Change::Remove(page) => {
-                cluster.remove(page, PropagationPolicy::Background).await?;
+                cluster
+                    .delete_by_uid(page, PropagationPolicy::Background)
+                    .await?;
                 change.clone()
             }
         };
@@ -133,7 +135,7 @@ impl Planner for Blogs {
         self
     }
 
-    fn hears<L: Listener<Blog>>(listener: L) -> L {
+    fn watches<L: Listener<Blog>>(listener: L) -> L {
         listener.owns::<Page>()
     }
 

@@ -96,7 +96,11 @@ async fn what_is_refused_is_told_and_at_rest_it_is_silent() -> Result<(), Box<dy
     };
     let stop = CancellationToken::new();
     let operator = Operator::new().controller(Blogs).controller(Pages);
-    let running = operator.run(fake.client(), Process::alone(reporter), stop.clone());
+    let running = operator.run(
+        fake.client(),
+        Process::without_election(reporter),
+        stop.clone(),
+    );
     let running = tokio::spawn(running);
     let blogs: Api<Blog> = Api::default_namespaced(fake.client());
     blogs.create(&PostParams::default(), &blog()).await?;

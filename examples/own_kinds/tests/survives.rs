@@ -86,7 +86,11 @@ async fn at_rest_it_sends_no_request() -> Result<(), Box<dyn std::error::Error>>
     );
     metrics.register(&mut registry);
     let operator = operator().counted(metrics);
-    let running = operator.run(fake.client(), Process::alone(reporter), stop.clone());
+    let running = operator.run(
+        fake.client(),
+        Process::without_election(reporter),
+        stop.clone(),
+    );
     let running = tokio::spawn(running);
     let sites: Api<Site> = Api::default_namespaced(fake.client());
     sites.create(&PostParams::default(), &site()).await?;

@@ -52,7 +52,7 @@ async fn a_user_settles_stays_settled_and_goes() {
     // Deletion takes a few calls, since the namespace takes its time to go. What
     // is left is what there was before, without the user.
     cluster
-        .remove(&user, PropagationPolicy::Background)
+        .delete_by_uid(&user, PropagationPolicy::Background)
         .await
         .unwrap();
     for _ in 0..10 {

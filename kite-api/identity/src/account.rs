@@ -12,7 +12,8 @@ use jiff::Timestamp;
 use kite_core::{crd::KiteSession, crd::KiteUser};
 use kite_rest::{
     Answer, Bodies, Bounds, Done, Form, IfMatch, Input, Items, Named, Page, Problem, ProblemKind,
-    Sent, SshKeys, as_map, change_to_json, edit_noting, finish_edit, openapi::about, tag_of, texts,
+    Sent, SshKeys, as_map, change_to_json, edit_noting, etag_of, finish_edit, openapi::about,
+    texts,
 };
 use kube::ResourceExt as _;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -120,7 +121,7 @@ async fn get(State(state): State<Accounts>, caller: Caller) -> Result<Answer<Me>
             .map(|until| until.to_string()),
         second_factor_missing: caller.lacks_factor(),
     };
-    Ok(Answer::new(me).tagged(&tag_of(caller.user().as_ref())))
+    Ok(Answer::new(me).with_etag(&etag_of(caller.user().as_ref())))
 }
 
 /// What people change of their own account.

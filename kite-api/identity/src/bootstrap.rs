@@ -195,7 +195,7 @@ pub(crate) async fn bootstrap(
     );
     Ok(greet(&state, &user, &client, cookie)
         .await?
-        .at("/api/v1/me"))
+        .with_location("/api/v1/me"))
 }
 
 fn token_of(secret: &Secret) -> Option<&[u8]> {
@@ -243,7 +243,7 @@ impl Permit for Secret {
     async fn use_up(&self, state: &Accounts, _: &KiteUser) -> Result<bool, Problem> {
         state
             .cluster()
-            .remove(self, PropagationPolicy::Background)
+            .delete_by_uid(self, PropagationPolicy::Background)
             .await?;
         state.note_bootstrap(false);
         Ok(true)

@@ -15,7 +15,7 @@ use kite_core::{
     crd::{AccessLevel, InviteAccount, KiteInvite, KiteInviteSpec, Quota},
 };
 use kite_rest::{
-    Answer, Bodies, Created, Done, Form, Input, Items, Named, Once, OneOf, Page, Problem,
+    Answer, Bodies, Created, Done, Form, IdempotencyKey, Input, Items, Named, OneOf, Page, Problem,
     ProblemKind, Sent, Stamp, openapi::about, read_end,
 };
 use kube::{ResourceExt as _, api::PropagationPolicy};
@@ -226,7 +226,7 @@ impl Input for NewInvite {
 async fn create(
     State(state): State<Accounts>,
     caller: Caller,
-    once: Once,
+    once: IdempotencyKey,
     Sent { input, mut form }: Sent<NewInvite>,
 ) -> Result<Created<InviteMade>, Problem> {
     let level = input.as_ref().map(|new| new.access_level);
@@ -307,7 +307,7 @@ fn created(state: &Accounts, invite: &KiteInvite, token: String) -> Created<Invi
         token,
         view: InviteView::of(state, invite),
     };
-    Created::new(made).at(&format!("/api/v1/admin/invites/{}", invite.name_any()))
+    Created::new(made).with_location(&format!("/api/v1/admin/invites/{}", invite.name_any()))
 }
 
 /// That there are not too many open ones.
@@ -345,7 +345,7 @@ async fn delete(
         .ok_or_else(|| Problem::not_found("invite", &name))?;
     state
         .cluster()
-        .remove(invite.as_ref(), PropagationPolicy::Background)
+        .delete_by_uid(invite.as_ref(), PropagationPolicy::Background)
         .await?;
     invites.caught_up_with_deletion(&invite).await;
     tracing::info!(by = caller.name(), invite = name, "withdrew an invite");

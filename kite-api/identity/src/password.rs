@@ -260,7 +260,7 @@ pub(crate) async fn forget_password(state: &Accounts, user: &KiteUser) {
 
 async fn remove(state: &Accounts, password: &KitePassword) {
     let gone = PropagationPolicy::Background;
-    if let Err(error) = state.cluster().remove(password, gone).await {
+    if let Err(error) = state.cluster().delete_by_uid(password, gone).await {
         tracing::warn!(%error, "a password that is over stays until the sweep");
     }
 }

@@ -127,7 +127,7 @@ pub(crate) async fn make_account<P: Permit>(
     // whether or not the password is the same.
     if !permit.use_up(state, &user).await? {
         let gone = PropagationPolicy::Background;
-        state.cluster().remove(&user, gone).await?;
+        state.cluster().delete_by_uid(&user, gone).await?;
         forget_password(state, &user).await;
         return Err(at_the_same_moment::<P>());
     }

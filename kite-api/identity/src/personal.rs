@@ -92,7 +92,7 @@ pub(crate) fn tokens_of(state: &Accounts, user: &KiteUser) -> Vec<Arc<KiteToken>
 pub(crate) async fn end_token(state: &Accounts, token: &KiteToken) -> Result<(), Problem> {
     state
         .cluster()
-        .remove(token, PropagationPolicy::Background)
+        .delete_by_uid(token, PropagationPolicy::Background)
         .await?;
     state.caches().tokens.caught_up_with_deletion(token).await;
     Ok(())

@@ -70,7 +70,7 @@ pub(crate) async fn enrol(state: &Accounts, user: &KiteUser) -> Result<Enrolment
     if let Some(earlier) = earlier {
         state
             .cluster()
-            .remove(&earlier, PropagationPolicy::Background)
+            .delete_by_uid(&earlier, PropagationPolicy::Background)
             .await?;
     }
     let mut factor = KiteSecondFactor::new(
@@ -145,7 +145,7 @@ pub(crate) async fn remove_factor(state: &Accounts, user: &KiteUser) -> Result<b
     }
     state
         .cluster()
-        .remove(&factor, PropagationPolicy::Background)
+        .delete_by_uid(&factor, PropagationPolicy::Background)
         .await?;
     state.seen_factors().forget(&factor.spec.user_uid);
     Ok(true)

@@ -206,7 +206,7 @@ pub fn is_open(session: &KiteSession) -> bool {
 pub(crate) async fn end_session(state: &Accounts, session: &KiteSession) -> Result<(), Problem> {
     state
         .cluster()
-        .remove(session, PropagationPolicy::Background)
+        .delete_by_uid(session, PropagationPolicy::Background)
         .await?;
     state
         .caches()

@@ -9,7 +9,8 @@ use kite_core::{
     names,
 };
 use kite_rest::{
-    Bounds, Created, FieldError, Form, Input, Once, Problem, ProblemKind, Sent, Stamp, audit::note,
+    Bounds, Created, FieldError, Form, IdempotencyKey, Input, Problem, ProblemKind, Sent, Stamp,
+    audit::note,
 };
 use kube::ResourceExt as _;
 use schemars::{Schema, SchemaGenerator};
@@ -140,7 +141,7 @@ async fn require_open(state: &Accounts, has_invite: bool) -> Result<(), Problem>
 pub(crate) async fn sign_up(
     State(state): State<Accounts>,
     client: Client,
-    once: Once,
+    once: IdempotencyKey,
     Sent { input, mut form }: Sent<Joining>,
 ) -> Result<Created<SignedIn>, Problem> {
     require_open(&state, form.peek::<String>("invite").is_some()).await?;
@@ -179,7 +180,7 @@ pub(crate) async fn sign_up(
     }
     Ok(greet(&state, &user, &client, cookie)
         .await?
-        .at("/api/v1/me")
+        .with_location("/api/v1/me")
         .replayed(stamp.is_some() && !is_new))
 }
 

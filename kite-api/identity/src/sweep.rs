@@ -173,7 +173,7 @@ fn is_past(invite: &KiteInvite, maker: Option<&KiteUser>, now: Timestamp) -> boo
 
 async fn remove<K: Object>(state: &Accounts, object: &K) {
     let gone = PropagationPolicy::Background;
-    if let Err(error) = state.cluster().remove(object, gone).await {
+    if let Err(error) = state.cluster().delete_by_uid(object, gone).await {
         tracing::warn!(%error, "what is dead stays until the next sweep");
     }
 }

@@ -15,8 +15,8 @@ use kite_core::{
     crd::{KiteToken, KiteTokenSpec, KiteUser, TokenScope},
 };
 use kite_rest::{
-    Answer, Bodies, Bounds, Created, Done, Form, Input, Items, LABEL, Named, Once, Page, Problem,
-    ProblemKind, Sent, SomeOf, Stamp, is_label, openapi::about, read_end,
+    Answer, Bodies, Bounds, Created, Done, Form, IdempotencyKey, Input, Items, LABEL, Named, Page,
+    Problem, ProblemKind, Sent, SomeOf, Stamp, is_label, openapi::about, read_end,
 };
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
@@ -192,7 +192,7 @@ impl Input for NewToken {
 async fn create(
     State(state): State<Accounts>,
     caller: Caller,
-    once: Once,
+    once: IdempotencyKey,
     Sent { input, mut form }: Sent<NewToken>,
 ) -> Result<Created<TokenMade>, Problem> {
     caller.require(AccountAction::ManageTokens, Whose::Own)?;
@@ -257,7 +257,7 @@ async fn create(
 fn created(object: &KiteToken, token: String) -> Created<TokenMade> {
     let view = TokenView::of(object);
     let at = format!("/api/v1/me/tokens/{}", view.name);
-    Created::new(TokenMade { token, view }).at(&at)
+    Created::new(TokenMade { token, view }).with_location(&at)
 }
 
 /// The answer that the same request was given before. The object's name follows from

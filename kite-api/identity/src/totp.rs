@@ -140,7 +140,7 @@ async fn begin(
         secret: enrolment.secret,
         url: enrolment.url,
     };
-    Ok(Created::new(view).at("/api/v1/me/totp"))
+    Ok(Created::new(view).with_location("/api/v1/me/totp"))
 }
 
 /// What the app shows.

@@ -17,14 +17,14 @@ use kite_core::{
     crd::{AccessLevel, KiteUser, KiteUserSpec},
 };
 use kite_rest::{
-    Accepted, Answer, Bodies, Bounds, Created, Form, IfMatch, Input, Items, Named, Once, OneOf,
-    Page, Problem,
+    Accepted, Answer, Bodies, Bounds, Created, Form, IdempotencyKey, IfMatch, Input, Items, Named,
+    OneOf, Page, Problem,
     ProblemKind::{Conflict, NotFound, Taken, TooManyRequests},
     Sent, SshKeys, as_map,
     audit::note,
-    change_to_json, edit_noting, finish_edit, finish_new,
+    change_to_json, edit_noting, etag_of, finish_edit, finish_new,
     openapi::about,
-    present, tag_of, texts,
+    present, texts,
 };
 use kube::ResourceExt as _;
 use schemars::{Schema, SchemaGenerator};
@@ -147,7 +147,7 @@ async fn list(
 
 /// An account with the tag by which it is edited.
 pub(crate) fn answer<const STATUS: u16>(user: &KiteUser) -> Answer<UserView, STATUS> {
-    Answer::new(UserView::of(user)).tagged(&tag_of(user))
+    Answer::new(UserView::of(user)).with_etag(&etag_of(user))
 }
 
 /// `GET /api/v1/admin/users/{name}`
@@ -217,7 +217,7 @@ impl Input for NewUser {
 async fn create(
     State(state): State<Accounts>,
     caller: Caller,
-    once: Once,
+    once: IdempotencyKey,
     Sent { input, mut form }: Sent<NewUser>,
 ) -> Result<Created<UserView>, Problem> {
     let level = input.as_ref().map(|new| new.spec.access_level);
@@ -254,7 +254,7 @@ async fn create(
 }
 
 fn created(user: &KiteUser) -> Created<UserView> {
-    answer(user).at(&format!("/api/v1/admin/users/{}", user.name_any()))
+    answer(user).with_location(&format!("/api/v1/admin/users/{}", user.name_any()))
 }
 
 /// What an administrator changes of an account.

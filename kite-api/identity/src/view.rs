@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kite_core::crd::{AccessLevel, Identity, KiteUser, Quota, Usage, UserPhase};
-use kite_rest::tag_of;
+use kite_rest::etag_of;
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -91,7 +91,7 @@ impl UserView {
         let status = user.status.clone().unwrap_or_default();
         Self {
             name: user.name_any(),
-            etag: tag_of(user),
+            etag: etag_of(user),
             username: user.spec.username.clone(),
             email: user.spec.email.clone(),
             access_level: user.spec.access_level,

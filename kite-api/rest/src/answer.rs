@@ -61,12 +61,12 @@ impl<T, const STATUS: u16> Answer<T, STATUS> {
     }
 
     /// Where what was created is to be found.
-    pub fn at(self, path: &str) -> Self {
+    pub fn with_location(self, path: &str) -> Self {
         self.with(header::LOCATION, path)
     }
 
     /// What `If-Match` must say to edit this.
-    pub fn tagged(self, tag: &str) -> Self {
+    pub fn with_etag(self, tag: &str) -> Self {
         self.with(header::ETAG, tag)
     }
 

@@ -29,9 +29,9 @@
 //! | [`Form`], [`Input`], [`Sent`], [`Field`] | bodies, read field by field, described as they are read |
 //! | [`OneOf`], [`SomeOf`], [`Partial`], [`Listed`], [`SshKeys`] | fields of more than one part |
 //! | [`Vocabulary`] | an application's words for its fields |
-//! | [`Answer`], [`Found`], [`Items`], [`Page`], [`Shown`] | answers and lists |
+//! | [`Answer`], [`Redirect`], [`Items`], [`Page`], [`Shown`] | answers and lists |
 //! | [`IfMatch`], [`edit`], [`delete`], [`patch_unchanged`] | writes that nobody else's are lost by |
-//! | [`Once`], [`Turns`] | creations that may be asked for again, or twice at a time |
+//! | [`IdempotencyKey`], [`Turns`] | creations that may be asked for again, or twice at a time |
 //! | [`finish_new`], [`finish_edit`] | what an API server finds wrong with a body, told with the rest |
 //! | [`cache`], [`present`] | watched copies |
 //! | [`written`] | `Kite-Written`: clients read what they have written on every replica |
@@ -57,16 +57,15 @@ pub mod cookie;
 mod end;
 mod field;
 mod form;
-mod found;
 mod header;
 mod headers;
 pub mod held;
+mod idempotency_key;
 mod input;
 mod json;
 mod lookup;
 mod named;
 mod nested;
-mod once;
 pub mod openapi;
 mod paging;
 mod patch;
@@ -74,6 +73,7 @@ mod place;
 mod precondition;
 pub mod problem;
 pub mod query;
+mod redirect;
 pub mod request_id;
 mod shape;
 mod shown;
@@ -94,16 +94,16 @@ pub use self::{
     end::{read_end, require_future},
     field::Field,
     form::{Change, Form},
-    found::Found,
+    idempotency_key::{IdempotencyKey, Stamp},
     input::{Input, Sent},
     lookup::present,
     named::{Deleting, LABEL, Named, is_label},
     nested::{Listed, Partial},
-    once::{Once, Stamp},
     paging::{Items, PAGE_MEMORY, Page},
     patch::{as_map, change_to_json, texts},
-    precondition::{IfMatch, delete, edit, edit_noting, tag_of},
+    precondition::{IfMatch, delete, edit, edit_noting, etag_of},
     problem::{FieldError, Problem, ProblemKind},
+    redirect::Redirect,
     shape::{CURSOR, DAY, Fault, FaultKind, LINE, Shape, day, faults_by_schema, not_understood},
     shown::Shown,
     ssh_keys::SshKeys,

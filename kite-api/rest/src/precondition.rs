@@ -25,7 +25,7 @@ use crate::{
 const TRIES: usize = 5;
 
 /// The tag of an object as it is.
-pub fn tag_of<K: Object>(object: &K) -> String {
+pub fn etag_of<K: Object>(object: &K) -> String {
     let uid = object.uid().unwrap_or_default();
     let generation = object.meta().generation.unwrap_or_default();
     format!("\"{uid}.{generation}\"")
@@ -45,7 +45,7 @@ impl IfMatch {
     /// not told of an `If-Match`.
     #[must_use]
     pub fn as_found<K: Object>(&self, object: &K) -> Self {
-        let tag = tag_of(object);
+        let tag = etag_of(object);
         let is_unasked = !self.tags.contains(&tag);
         Self {
             tags: vec![tag],
@@ -55,7 +55,7 @@ impl IfMatch {
 
     /// Refuses an object that is not as the request thinks.
     pub fn check<K: Object>(&self, object: &K) -> Result<(), Problem> {
-        let tag = tag_of(object);
+        let tag = etag_of(object);
         if self.tags.is_empty() || self.tags.iter().any(|it| it == "*" || *it == tag) {
             return Ok(());
         }
@@ -195,7 +195,7 @@ pub async fn delete<K: Object>(
     const GONE: PropagationPolicy = PropagationPolicy::Background;
     condition.check(object)?;
     if condition.tags.is_empty() {
-        return match store.cluster().remove(object, GONE).await {
+        return match store.cluster().delete_by_uid(object, GONE).await {
             // It goes, though the answer, which is the object, cannot be read.
             Ok(()) | Err(ClusterError::Unreadable { .. }) => Ok(()),
             Err(error) => Err(error.into()),

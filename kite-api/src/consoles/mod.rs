@@ -131,7 +131,7 @@ async fn create(
     };
     let expires_at = Time(grant.expires_at);
     let ticket = ticket::issue(&state, &caller, grant).await?;
-    Ok(Created::new(TicketView { ticket, expires_at }).at("/api/v1/console"))
+    Ok(Created::new(TicketView { ticket, expires_at }).with_location("/api/v1/console"))
 }
 
 /// `GET /api/v1/console`, a WebSocket.

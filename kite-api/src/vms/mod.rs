@@ -17,9 +17,9 @@ use kite_core::{
 };
 use kite_identity::{Caller, whose};
 use kite_rest::{
-    Accepted, Answer, Change, Created, Deleting, Form, IfMatch, Items, Named, Once, Page, Problem,
-    ProblemKind, Sent, Shown, Stamp, audit::note, edit_noting, is_label, judge_edit, judge_new,
-    present, require_future, tag_of, whole_of_edit, whole_of_new,
+    Accepted, Answer, Change, Created, Deleting, Form, IdempotencyKey, IfMatch, Items, Named, Page,
+    Problem, ProblemKind, Sent, Shown, Stamp, audit::note, edit_noting, etag_of, is_label,
+    judge_edit, judge_new, present, require_future, whole_of_edit, whole_of_new,
 };
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
@@ -112,7 +112,7 @@ async fn get(
 
 /// A VM with the tag by which it is edited.
 fn answer<const STATUS: u16>(state: &ApiState, vm: &KiteVirtualMachine) -> Answer<VmView, STATUS> {
-    Answer::new(VmView::among(&state.caches().users, vm)).tagged(&tag_of(vm))
+    Answer::new(VmView::among(&state.caches().users, vm)).with_etag(&etag_of(vm))
 }
 
 /// `POST /api/v1/vms`
@@ -120,7 +120,7 @@ async fn create(
     State(state): State<ApiState>,
     caller: Caller,
     Query(Owner { owner }): Query<Owner>,
-    once: Once,
+    once: IdempotencyKey,
     Sent { input, form }: Sent<NewVm>,
 ) -> Result<Created<VmView>, Problem> {
     let owner = find_owner(&state, &caller, owner.as_deref()).await?;
@@ -133,7 +133,7 @@ pub(crate) async fn make(
     state: &ApiState,
     caller: &Caller,
     owner: &KiteUser,
-    once: Once,
+    once: IdempotencyKey,
     new: Option<NewVm>,
     mut form: Form,
     offer: Option<String>,
@@ -206,7 +206,7 @@ pub(crate) async fn made_by(
     state: &ApiState,
     caller: &Caller,
     owner: &KiteUser,
-    once: &Once,
+    once: &IdempotencyKey,
     form: &Form,
 ) -> Result<Option<Created<VmView>>, Problem> {
     let Some(stamp) = stamp_of(once, caller, owner, form) else {
@@ -221,7 +221,12 @@ pub(crate) async fn made_by(
 }
 
 /// What a VM of `owner` is marked with. A key is good for one account, too.
-fn stamp_of(once: &Once, caller: &Caller, owner: &KiteUser, form: &Form) -> Option<Stamp> {
+fn stamp_of(
+    once: &IdempotencyKey,
+    caller: &Caller,
+    owner: &KiteUser,
+    form: &Form,
+) -> Option<Stamp> {
     let stamp = once.stamp(&caller.uid(), form)?;
     Some(match whose(caller, owner) {
         Whose::Own => stamp,
@@ -236,7 +241,7 @@ fn created(
     vm: &KiteVirtualMachine,
 ) -> Created<VmView> {
     let path = format!("/api/v1/vms/{}", vm.name_any());
-    answer(state, vm).at(&match whose(caller, owner) {
+    answer(state, vm).with_location(&match whose(caller, owner) {
         Whose::Own => path,
         Whose::Other(_) => format!("{path}?owner={}", owner.name_any()),
     })

@@ -192,7 +192,7 @@ async fn a_stream_ends_with_its_session_and_with_its_account() {
     let session: KiteSession = world.cluster.get(&key).await.unwrap();
     world
         .cluster
-        .remove(&session, PropagationPolicy::Background)
+        .delete_by_uid(&session, PropagationPolicy::Background)
         .await
         .unwrap();
     news.until("signed-out").await;

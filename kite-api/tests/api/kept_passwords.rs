@@ -298,7 +298,7 @@ async fn a_password_opens_in_no_other_place() {
     assert_eq!(sign_in(&world.router, "ann", PASSWORD).await.status, 200);
 
     let gone = PropagationPolicy::Background;
-    world.cluster.remove(&ann, gone).await.unwrap();
+    world.cluster.delete_by_uid(&ann, gone).await.unwrap();
     nobody_comes_in("ann").await;
 }
 

@@ -47,7 +47,7 @@ async fn an_administrator_whose_password_is_gone_is_not_one_who_can_come_in() {
     let key = ObjectKey::cluster(user.spec.credential.unwrap());
     let password: KitePassword = world.cluster.get(&key).await.unwrap();
     let gone = PropagationPolicy::Background;
-    world.cluster.remove(&password, gone).await.unwrap();
+    world.cluster.delete_by_uid(&password, gone).await.unwrap();
     // The session goes on, and nobody could sign in after it.
     let refused = world.patch("/api/v1/admin/users/ann", &root, lower).await;
     refused.is_problem(409, "conflict");
@@ -64,7 +64,7 @@ async fn no_key_takes_the_place_of_one_that_is_lost() {
     let key = ObjectKey::namespaced(names::PLATFORM_NAMESPACE, names::SEAL_SECRET);
     let secret: Secret = world.cluster.get(&key).await.unwrap();
     let gone = PropagationPolicy::Background;
-    world.cluster.remove(&secret, gone).await.unwrap();
+    world.cluster.delete_by_uid(&secret, gone).await.unwrap();
 
     let refused = world.post(SIGN_UP, "", account("bob")).await;
     refused.is_problem(503, "unavailable");

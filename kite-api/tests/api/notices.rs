@@ -438,7 +438,7 @@ async fn a_vm_that_will_be_deleted_is_told_of() {
     let vm = expire(from_now(72)).await;
     assert_eq!(kinds(&world, &ann).await, ["VmDeleted"]);
     let gone = PropagationPolicy::Background;
-    world.cluster.remove(&vm, gone).await.unwrap();
+    world.cluster.delete_by_uid(&vm, gone).await.unwrap();
     world.state.caches().vms.caught_up_with_deletion(&vm).await;
     assert_eq!(kinds(&world, &ann).await, [""; 0]);
 }

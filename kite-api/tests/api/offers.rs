@@ -212,7 +212,11 @@ async fn what_stands_in_the_way_of_a_claim_is_not_its_bodys_to_mend() {
     let image = ObjectKey::cluster("debian-12");
     let image: KiteImage = world.cluster.get(&image).await.unwrap();
     let background = PropagationPolicy::Background;
-    world.cluster.remove(&image, background).await.unwrap();
+    world
+        .cluster
+        .delete_by_uid(&image, background)
+        .await
+        .unwrap();
     let images = &world.state.caches().images;
     images.caught_up_with_deletion(&image).await;
     let refused = world.post(CLAIM, &ann, json!({"name": "web"})).await;

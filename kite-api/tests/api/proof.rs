@@ -324,7 +324,7 @@ async fn whoever_has_no_password_signs_in_at_the_provider_again() {
     };
     world
         .cluster
-        .remove(session.as_ref(), kube::api::PropagationPolicy::Background)
+        .delete_by_uid(session.as_ref(), kube::api::PropagationPolicy::Background)
         .await
         .unwrap();
     world

@@ -169,7 +169,7 @@ async fn a_later_user_of_the_same_name_does_not_inherit_sessions() {
     let user: KiteUser = world.cluster.get(&ObjectKey::cluster("ann")).await.unwrap();
     world
         .cluster
-        .remove(&user, PropagationPolicy::Background)
+        .delete_by_uid(&user, PropagationPolicy::Background)
         .await
         .unwrap();
     let next = KiteUser::new("ann", kite_core::crd::KiteUserSpec::new("ann"));
@@ -249,7 +249,7 @@ async fn without_a_platform_an_administrator_is_told_how_to_sign_everyone_out() 
     let key = ObjectKey::cluster(names::PLATFORM);
     let platform: kite_core::crd::KitePlatform = world.cluster.get(&key).await.unwrap();
     let gone = PropagationPolicy::Background;
-    world.cluster.remove(&platform, gone).await.unwrap();
+    world.cluster.delete_by_uid(&platform, gone).await.unwrap();
     let refused = world
         .post("/api/v1/admin/sign-out-everyone", &admin, json!({}))
         .await;

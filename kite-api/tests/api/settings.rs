@@ -272,7 +272,7 @@ async fn where_there_is_no_platform_an_edit_makes_it() {
     let platform: KitePlatform = world.cluster.get(&key).await.unwrap();
     world
         .cluster
-        .remove(&platform, PropagationPolicy::Background)
+        .delete_by_uid(&platform, PropagationPolicy::Background)
         .await
         .unwrap();
     world

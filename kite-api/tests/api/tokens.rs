@@ -337,7 +337,7 @@ async fn a_later_user_of_the_same_name_does_not_inherit_tokens() {
     let token = make(&world, &ann, "ci", json!(["account:read"])).await;
     let user: KiteUser = world.cluster.get(&ObjectKey::cluster("ann")).await.unwrap();
     let gone = kube::api::PropagationPolicy::Background;
-    world.cluster.remove(&user, gone).await.unwrap();
+    world.cluster.delete_by_uid(&user, gone).await.unwrap();
     let next = KiteUser::new("ann", kite_core::crd::KiteUserSpec::new("ann"));
     let next = world.cluster.create(&next).await.unwrap();
     world.state.caches().users.caught_up_with(&next).await;

@@ -181,7 +181,7 @@ impl ClusterError {
     /// Whether a server-side apply failed because what is stored does not fit the schema
     /// of its kind, as after an older CRD was put in the place of a later one. No apply to
     /// this object will do until that is mended; other patches are taken.
-    pub fn is_of_misfit(&self) -> bool {
+    pub fn is_schema_mismatch(&self) -> bool {
         // The API server gives neither a reason nor a code of its own for it.
         matches!(self, Self::Unavailable { message, .. }
             if MISFIT.iter().any(|words| message.contains(words)))
@@ -256,7 +256,7 @@ mod tests {
                 ..Status::failure(message, "")
             };
             let error = ClusterError::from_kube("apply", kube::Error::Api(status.boxed()));
-            error.is_of_misfit()
+            error.is_schema_mismatch()
         };
         let of = "(a/b; example.org/v1, Kind=K): .status.nodeName: expected string, got 5";
         assert!(failed(

@@ -32,7 +32,7 @@ impl KubeCluster {
     /// The same cluster, with `manager` as the owner of what [`Cluster::create`] makes.
     /// Otherwise the API server names it by the client's `User-Agent`, or `unknown`.
     #[must_use]
-    pub fn creating_as(mut self, manager: FieldManager) -> Self {
+    pub fn with_field_manager(mut self, manager: FieldManager) -> Self {
         self.creator = Some(manager);
         self
     }

@@ -277,17 +277,19 @@ pub trait ClusterExt: Cluster {
 
     /// Deletes `object` as it was read. Gone already, or replaced by another of
     /// the same name, is as good as deleted.
-    async fn remove<K: Object>(
+    async fn delete_by_uid<K: Object>(
         &self,
         object: &K,
         propagation: PropagationPolicy,
     ) -> Result<(), ClusterError> {
-        self.remove_and_see(object, propagation).await.map(drop)
+        self.delete_by_uid_and_get(object, propagation)
+            .await
+            .map(drop)
     }
 
-    /// As [`remove`](Self::remove). Gives what has the name then: the object itself
+    /// As [`delete_by_uid`](Self::delete_by_uid). Gives what has the name then: the object itself
     /// while something holds it, or another.
-    async fn remove_and_see<K: Object>(
+    async fn delete_by_uid_and_get<K: Object>(
         &self,
         object: &K,
         propagation: PropagationPolicy,

@@ -38,7 +38,7 @@ where
     let carrier = carrier(object, status);
     let told = match cluster.apply_status(manager, &carrier).await {
         // Something else of the object, such as its spec.
-        Err(error) if error.is_of_misfit() => {
+        Err(error) if error.is_schema_mismatch() => {
             return edit(cluster, manager, object, merge_patch(&before, &wanted)).await;
         }
         told => told?,

@@ -52,7 +52,7 @@ impl ClusterSetting {
         setting("storageClass", TEXT, ApiMay::Nothing),
         setting("imageNamespace", TEXT, ApiMay::Nothing),
         setting("blockedNetworks", "[]", ApiMay::Add),
-        // The walls open to them, wherever they are.
+        // The network policies open to them, wherever they are.
         setting("nameservers", "[]", ApiMay::Nothing),
         setting("reservedDomainPrefixes", RESERVED_AS_JSON, ApiMay::Add),
         setting("exposure.ingressClassName", TEXT, ApiMay::Nothing),

@@ -198,7 +198,7 @@ pub struct KiteUserStatus {
     /// Summary of the conditions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<UserPhase>,
-    /// The user's namespace, once it is there with its walls.
+    /// The user's namespace, once it is there with its network policies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// What the user's VMs use.

@@ -179,7 +179,7 @@ impl Builder {
     /// Does not compare a field of a kind, for it is random: a JSON pointer
     /// (RFC 6901), such as `/data/password`.
     #[must_use]
-    pub fn ignoring(mut self, kind: impl Into<String>, pointer: impl Into<String>) -> Self {
+    pub fn ignore_field(mut self, kind: impl Into<String>, pointer: impl Into<String>) -> Self {
         self.ignored.push(Ignored {
             kind: kind.into(),
             pointer: pointer.into(),
@@ -191,7 +191,11 @@ impl Builder {
     /// Does not compare objects of a kind that have this field, a JSON pointer: how
     /// many of them there are depends on how far something had come.
     #[must_use]
-    pub fn overlooking(mut self, kind: impl Into<String>, pointer: impl Into<String>) -> Self {
+    pub fn ignore_objects_with(
+        mut self,
+        kind: impl Into<String>,
+        pointer: impl Into<String>,
+    ) -> Self {
         self.ignored.push(Ignored {
             kind: kind.into(),
             pointer: pointer.into(),
@@ -205,7 +209,7 @@ impl Builder {
     /// removed such an object, and in every other run it is. Of an empty pointer, not
     /// even whether objects of the kind are there is compared then.
     #[must_use]
-    pub fn telling_the_past(
+    pub fn ignore_field_if_replaced(
         mut self,
         of: impl Into<String>,
         kind: impl Into<String>,
@@ -225,7 +229,7 @@ impl Builder {
     /// create it again: where that is an order by a person with which the outcome is
     /// another, as when the data in it are gone.
     #[must_use]
-    pub fn sparing(mut self, resource: impl Into<String>) -> Self {
+    pub fn protect_from_rivals(mut self, resource: impl Into<String>) -> Self {
         self.spared.push(resource.into());
         self
     }
@@ -242,7 +246,7 @@ impl Builder {
     /// that change course after a number of steps, when more or less has been
     /// done in one run than in another.
     #[must_use]
-    pub fn uncounted(mut self) -> Self {
+    pub fn ignore_counts(mut self) -> Self {
         self.is_uncounted = true;
         self
     }
@@ -274,7 +278,7 @@ impl Builder {
 
     /// How many steps the world may take to settle; 20 000 if not set.
     #[must_use]
-    pub fn most_steps(mut self, steps: u64) -> Self {
+    pub fn max_steps(mut self, steps: u64) -> Self {
         self.limits.steps = steps;
         self
     }

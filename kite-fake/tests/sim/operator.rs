@@ -351,7 +351,7 @@ pub async fn short_life(world: World) -> Result<(), ScenarioError> {
 
 pub fn stage() -> Builder {
     Simulation::builder()
-        .most_steps(2_000)
+        .max_steps(2_000)
         .crds([Site::crd()])
         .cluster(|builder| {
             builder.object(json!({

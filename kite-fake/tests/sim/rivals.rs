@@ -122,7 +122,7 @@ fn what_no_rival_touched_may_not() {
 
 #[test]
 fn who_is_spared_by_rivals_is_not_touched() {
-    let simulation = stage(Flaw::None).sparing("secrets").build();
+    let simulation = stage(Flaw::None).protect_from_rivals("secrets").build();
     for fault in [Fault::RivalDeletes, Fault::RivalRecreates] {
         let at = |call: &Call| call.verb == "patch" && call.name == "a-b";
         let run = simulation.run(Plan::first("once", fault, at), 0);
@@ -133,7 +133,7 @@ fn who_is_spared_by_rivals_is_not_touched() {
 #[test]
 fn the_past_is_compared_where_no_rival_was() {
     let past = "/metadata/annotations/x.io~1first";
-    let told = stage(Flaw::Remembers).telling_the_past("Secret", "Secret", past);
+    let told = stage(Flaw::Remembers).ignore_field_if_replaced("Secret", "Secret", past);
     let simulation = told.build();
     let run = disturbed(&simulation);
     assert_eq!(run.injected.len(), 1);
@@ -146,7 +146,7 @@ fn the_past_is_compared_where_no_rival_was() {
     assert!(texts[1].contains("x.io/first"), "{texts:?}");
 
     // Another kind's past is not that of Secrets.
-    let other = stage(Flaw::Remembers).telling_the_past("ConfigMap", "Secret", past);
+    let other = stage(Flaw::Remembers).ignore_field_if_replaced("ConfigMap", "Secret", past);
     let simulation = other.build();
     let differences = disturbed(&simulation).compare(&simulation.reference(0));
     assert_eq!(differences.len(), 2, "{differences:?}");

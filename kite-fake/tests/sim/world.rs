@@ -109,7 +109,7 @@ fn time_passes_as_the_scenario_wants() {
 fn more_time_than_it_may_take_to_settle_can_pass() {
     let simulation = Simulation::builder()
         .timeout(Duration::from_secs(60))
-        .most_steps(5)
+        .max_steps(5)
         .controller(idle(|| Ok(Action::requeue(Duration::from_secs(90)))))
         .scenario(async |world| {
             world.create(&map("a")).await?;

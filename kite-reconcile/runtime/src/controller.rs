@@ -24,7 +24,7 @@ use crate::{
     kinds::Kinds,
     listener::Listener,
     metrics::{Metrics, Waiting},
-    queue::{Stage, Triggers},
+    queue::{Progress, Triggers},
 };
 
 /// How many objects of a kind are reconciled at once.
@@ -82,7 +82,7 @@ pub struct Listening<'a, P: Kinds, K: Object> {
     watches: &'a mut Watches<P>,
     store: Store<K>,
     triggers: Triggers<K>,
-    stage: fn(&K) -> Stage,
+    progress: fn(&K) -> Progress,
 }
 
 impl<P: Kinds, K: Object> fmt::Debug for Listening<'_, P, K> {
@@ -95,22 +95,22 @@ impl<P: Kinds, K: Object> fmt::Debug for Listening<'_, P, K> {
 
 impl<P: Kinds> Watches<P> {
     /// The queue of a controller of `K`, which hears of what `listen` has it listen to.
-    /// `stage` is how far an object is; of objects that are few or made in one go it may
-    /// always be [`Stage::AtRest`].
+    /// `progress` is how far an object is; of objects that are few or made in one go it may
+    /// always be [`Progress::AtRest`].
     ///
     /// # Panics
     ///
     /// If `P` has the kind packed.
     pub fn queue<K: Object>(
         &mut self,
-        stage: fn(&K) -> Stage,
+        progress: fn(&K) -> Progress,
         listen: impl for<'a> FnOnce(Listening<'a, P, K>) -> Listening<'a, P, K>,
     ) -> Queue<K> {
         let (triggers, due) = Triggers::new();
         let waiting = triggers.waiting().clone();
         let store = self.store::<K>();
         let own = triggers.clone();
-        self.listen::<K>(move |object| own.push(ObjectRef::from_obj(object), stage(object)));
+        self.listen::<K>(move |object| own.push(ObjectRef::from_obj(object), progress(object)));
         let hindered = Hindered::default();
         let (again, freed) = (triggers.clone(), Arc::clone(&hindered));
         self.when_mended(move || {
@@ -118,14 +118,14 @@ impl<P: Kinds> Watches<P> {
             for ObjectKey { namespace, name } in freed {
                 let mut object = ObjectRef::new(&name);
                 object.namespace = namespace;
-                again.push(object, Stage::AtRest);
+                again.push(object, Progress::AtRest);
             }
         });
         listen(Listening {
             watches: self,
             store: store.clone(),
             triggers,
-            stage,
+            progress,
         });
         Queue {
             store,
@@ -146,12 +146,12 @@ impl<P: Kinds, K: Object> Listener<K> for Listening<'_, P, K> {
         M: Fn(&W, &Store<K>) -> Vec<ObjectRef<K>> + Send + Sync + 'static,
     {
         let (mapper, store, triggers) = (start(), self.store.clone(), self.triggers.clone());
-        let stage = self.stage;
+        let progress = self.progress;
         self.watches.listen::<W>(move |object| {
             for due in mapper(object, &store) {
                 let known = store.get(&due);
-                let stage = known.map_or(Stage::AtRest, |known| stage(&known));
-                triggers.push(due, stage);
+                let progress = known.map_or(Progress::AtRest, |known| progress(&known));
+                triggers.push(due, progress);
             }
         });
         self
@@ -290,7 +290,7 @@ mod tests {
             async { Ok::<_, Error>(Action::await_change()) }
         }));
         for _ in 0..100 {
-            triggers.push(ObjectRef::from_obj(&map), Stage::AtRest);
+            triggers.push(ObjectRef::from_obj(&map), Progress::AtRest);
             sleep(Duration::from_millis(10)).await;
         }
         // A second has passed, in which events are gathered for 50 ms each.

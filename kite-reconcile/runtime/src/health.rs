@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn what_is_lacking_is_said_with_its_remedy() {
         let health = Health::default();
-        let alone = Leadership::alone();
+        let alone = Leadership::always();
         health.expect::<Secret>(&KindOptions::default());
         assert_eq!(
             health.check(&alone).unwrap_err(),
@@ -222,7 +222,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_breaks_is_told_of_only_while_it_cannot_be_mended() {
-        let (health, alone) = (Health::default(), Leadership::alone());
+        let (health, alone) = (Health::default(), Leadership::always());
         health.watching::<Secret>();
         health.failing::<Secret>(&"connection reset");
         health.check(&alone).unwrap();
@@ -247,7 +247,7 @@ mod tests {
         let health = Health::default();
         health.expect::<Secret>(&KindOptions::default());
         assert_eq!(
-            health.check(&Leadership::contended()).unwrap(),
+            health.check(&Leadership::candidate()).unwrap(),
             "ok: stands by"
         );
     }

@@ -53,7 +53,7 @@ pub struct KindOptions<K> {
     /// selected is not there.
     pub config: watcher::Config,
     /// What lists are answered by without looking at all objects.
-    pub by: Option<IndexedBy<K>>,
+    pub indexers: Option<Indexers<K>>,
     /// Takes away what nobody looks at before an object is kept; by default
     /// `managedFields`, which are often most of it.
     pub transform: fn(&mut K),
@@ -68,36 +68,36 @@ pub struct KindOptions<K> {
     pub phase: fn(&K) -> String,
 }
 
-/// By what the objects of a kind are found.
-pub struct IndexedBy<K> {
+/// The indexes of a kind, by which its objects are found.
+pub struct Indexers<K> {
     /// Lists of one namespace are answered without looking at all others.
     pub namespace: bool,
     /// Labels that narrow a list down to few objects.
     pub labels: &'static [&'static str],
     /// Other values by which objects are found, each with its name.
-    pub others: fn(&K) -> Vec<(&'static str, String)>,
+    pub functions: fn(&K) -> Vec<(&'static str, String)>,
 }
 
-impl<K> IndexedBy<K> {
+impl<K> Indexers<K> {
     /// By their namespaces.
     pub const NAMESPACE: Self = Self {
         namespace: true,
         labels: &[],
-        others: |_| Vec::new(),
+        functions: |_| Vec::new(),
     };
 }
 
-impl<K> Clone for IndexedBy<K> {
+impl<K> Clone for Indexers<K> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<K> Copy for IndexedBy<K> {}
+impl<K> Copy for Indexers<K> {}
 
-impl<K> std::fmt::Debug for IndexedBy<K> {
+impl<K> std::fmt::Debug for Indexers<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("IndexedBy")
+        f.debug_struct("Indexers")
             .field("namespace", &self.namespace)
             .field("labels", &self.labels)
             .finish_non_exhaustive()
@@ -108,7 +108,7 @@ impl<K: Object> Default for KindOptions<K> {
     fn default() -> Self {
         Self {
             config: watcher::Config::default().page_size(PAGE),
-            by: None,
+            indexers: None,
             transform: |object| object.meta_mut().managed_fields = None,
             is_packed: false,
             is_optional: false,
@@ -122,7 +122,7 @@ impl<K> std::fmt::Debug for KindOptions<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KindOptions")
             .field("config", &self.config)
-            .field("by", &self.by)
+            .field("indexers", &self.indexers)
             .field("is_packed", &self.is_packed)
             .field("is_optional", &self.is_optional)
             .field("remedy", &self.remedy)

@@ -27,7 +27,7 @@
 //!     type Object = ConfigMap;
 //!     type Error = Error;
 //!
-//!     fn hears<L: Listener<ConfigMap>>(listener: L) -> L {
+//!     fn watches<L: Listener<ConfigMap>>(listener: L) -> L {
 //!         listener.owns::<Secret>()
 //!     }
 //!
@@ -55,7 +55,7 @@
 //! let client = kube::Client::try_default().await?;
 //! let reporter = Reporter { controller: "example.org/secrets", instance: "secrets" };
 //! let operator = Operator::new().controller(Secrets);
-//! operator.run(client, Process::alone(reporter), CancellationToken::new()).await?;
+//! operator.run(client, Process::without_election(reporter), CancellationToken::new()).await?;
 //! # Ok(())
 //! # }
 //! ```

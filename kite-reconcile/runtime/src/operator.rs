@@ -15,7 +15,7 @@ use crate::{
     kinds::Whole,
     leader::ElectionError,
     process::{Process, Term},
-    queue::Stage,
+    queue::Progress,
 };
 
 /// A kind, and how its objects are reconciled.
@@ -28,14 +28,14 @@ pub trait Reconciler: Send + Sync + 'static {
 
     /// Has the controller hear of what its objects depend on and of what it makes:
     /// `listener.owns::<W>()`, [`Listener::on`].
-    fn hears<L: Listener<Self::Object>>(listener: L) -> L {
+    fn watches<L: Listener<Self::Object>>(listener: L) -> L {
         listener
     }
 
     /// How far an object is; where there are many of them, those that are on their way
     /// come before those that are new.
-    fn stage(_object: &Self::Object) -> Stage {
-        Stage::AtRest
+    fn progress(_object: &Self::Object) -> Progress {
+        Progress::AtRest
     }
 
     /// Makes the cluster match `object`. What is read of kinds that the controller hears
@@ -125,7 +125,7 @@ impl<P: Kinds> Operator<P> {
         );
         let reconciler = Arc::new(reconciler);
         self.controllers.push(Box::new(move |watches| {
-            let queue = watches.queue(R::stage, |listening| R::hears(listening));
+            let queue = watches.queue(R::progress, |listening| R::watches(listening));
             let reconciler = Arc::clone(&reconciler);
             let reconcile = move |object, shared: Cached| {
                 let reconciler = Arc::clone(&reconciler);

@@ -55,13 +55,13 @@ impl fmt::Debug for Term {
 
 impl Process {
     /// The only one of its cluster.
-    pub fn alone(reporter: Reporter) -> Self {
-        Self::new(reporter, None, Leadership::alone())
+    pub fn without_election(reporter: Reporter) -> Self {
+        Self::new(reporter, None, Leadership::always())
     }
 
     /// One of several, of which one works at a time.
-    pub fn contending(reporter: Reporter, election: Election) -> Self {
-        Self::new(reporter, Some(election), Leadership::contended())
+    pub fn with_election(reporter: Reporter, election: Election) -> Self {
+        Self::new(reporter, Some(election), Leadership::candidate())
     }
 
     fn new(reporter: Reporter, election: Option<Election>, leadership: Leadership) -> Self {
@@ -166,7 +166,8 @@ impl Process {
             Some(election) => {
                 // Not fenced: this is how leadership is won.
                 let client = ClientLayer::default().counted(self.requests).wrap(client);
-                let cluster = Arc::new(KubeCluster::new(client).creating_as(election.manager));
+                let cluster =
+                    Arc::new(KubeCluster::new(client).with_field_manager(election.manager));
                 lead(cluster, election, self.leadership, clock, shutdown, work).await
             }
         }

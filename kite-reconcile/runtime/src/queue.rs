@@ -27,7 +27,7 @@ use crate::metrics::Waiting;
 const GATHERING: Duration = Duration::from_millis(50);
 
 /// Objects on their way beyond which no more are begun for the moment.
-const ON_THEIR_WAY: usize = 128;
+const MAX_IN_PROGRESS: usize = 128;
 
 /// An object of which nothing was heard for so long waits for something slow, and
 /// keeps nobody else waiting. Longer than a step takes where the whole cluster is
@@ -39,11 +39,11 @@ const ANOTHER: Duration = Duration::from_millis(250);
 
 /// How far an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum Progress {
     /// Nothing was made for it yet.
     New,
     /// It changes from step to step, without anybody's doing.
-    OnItsWay,
+    InProgress,
     /// It rests, until somebody wants something else.
     AtRest,
 }
@@ -103,9 +103,14 @@ impl<K: Object> Triggers<K> {
     }
 
     /// This object is to be reconciled, unless it waits for that already.
-    pub fn push(&self, object: ObjectRef<K>, stage: Stage) {
+    pub fn push(&self, object: ObjectRef<K>, progress: Progress) {
         self.waiting.add(object.namespace.as_deref(), &object.name);
-        if self.lanes.lanes.lock().push(object, stage, Instant::now()) {
+        if self
+            .lanes
+            .lanes
+            .lock()
+            .push(object, progress, Instant::now())
+        {
             self.lanes.changed.notify_one();
         }
     }
@@ -129,7 +134,7 @@ struct Lanes<K: Object> {
     begun: Lane<K>,
     new: Lane<K>,
     /// Objects that were begun, and when something was heard of each last.
-    on_their_way: HashMap<ObjectRef<K>, Instant>,
+    in_progress: HashMap<ObjectRef<K>, Instant>,
     /// When another new object may be begun in any case.
     another: Instant,
 }
@@ -140,21 +145,21 @@ impl<K: Object> Lanes<K> {
             due: HashMap::new(),
             begun: VecDeque::new(),
             new: VecDeque::new(),
-            on_their_way: HashMap::new(),
+            in_progress: HashMap::new(),
             another: now,
         }
     }
 
     /// Takes an object in. Gives whether something may come sooner by that.
-    fn push(&mut self, object: ObjectRef<K>, stage: Stage, now: Instant) -> bool {
-        let heard = self.on_their_way.get_mut(&object);
+    fn push(&mut self, object: ObjectRef<K>, progress: Progress, now: Instant) -> bool {
+        let heard = self.in_progress.get_mut(&object);
         // Nothing may be told of one yet that has just been begun.
-        let is_new = stage == Stage::New && heard.is_none();
+        let is_new = progress == Progress::New && heard.is_none();
         let mut is_sooner = false;
         if let Some(heard) = heard {
             *heard = now;
-            if stage == Stage::AtRest {
-                self.on_their_way.remove(&object);
+            if progress == Progress::AtRest {
+                self.in_progress.remove(&object);
                 is_sooner = !self.new.is_empty();
             }
         }
@@ -185,7 +190,7 @@ impl<K: Object> Lanes<K> {
         {
             self.another = now + ANOTHER;
             self.due.remove(&object);
-            self.on_their_way.insert(object.clone(), now);
+            self.in_progress.insert(object.clone(), now);
             return Next::Is(object);
         }
         if is_due(begun)
@@ -211,10 +216,10 @@ impl<K: Object> Lanes<K> {
 
     /// Whether so few are on their way that another may be begun.
     fn is_room(&mut self, now: Instant) -> bool {
-        if self.on_their_way.len() >= ON_THEIR_WAY {
-            self.on_their_way.retain(|_, heard| now - *heard < STILL);
+        if self.in_progress.len() >= MAX_IN_PROGRESS {
+            self.in_progress.retain(|_, heard| now - *heard < STILL);
         }
-        self.on_their_way.len() < ON_THEIR_WAY
+        self.in_progress.len() < MAX_IN_PROGRESS
     }
 }
 
@@ -248,25 +253,25 @@ mod tests {
     /// have come out.
     async fn crowded() -> (Triggers<ConfigMap>, Out) {
         let (triggers, mut out) = queue();
-        for number in 0..2 * ON_THEIR_WAY {
-            triggers.push(map(number), Stage::New);
+        for number in 0..2 * MAX_IN_PROGRESS {
+            triggers.push(map(number), Progress::New);
         }
         sleep(GATHERING).await;
-        assert_eq!(now(&mut out).len(), ON_THEIR_WAY);
+        assert_eq!(now(&mut out).len(), MAX_IN_PROGRESS);
         (triggers, out)
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_object_comes_once_and_after_a_moment() {
         let (triggers, mut out) = queue();
-        triggers.push(map("a"), Stage::AtRest);
+        triggers.push(map("a"), Progress::AtRest);
         sleep(GATHERING / 2).await;
-        triggers.push(map("b"), Stage::AtRest);
-        triggers.push(map("a"), Stage::AtRest);
+        triggers.push(map("b"), Progress::AtRest);
+        triggers.push(map("a"), Progress::AtRest);
         assert!(now(&mut out).is_empty());
         sleep(GATHERING / 2).await;
         assert_eq!(now(&mut out), ["a"]);
-        triggers.push(map("a"), Stage::AtRest);
+        triggers.push(map("a"), Progress::AtRest);
         sleep(GATHERING).await;
         assert_eq!(now(&mut out), ["b", "a"]);
     }
@@ -276,7 +281,7 @@ mod tests {
         let (triggers, mut out) = queue();
         let next = tokio::spawn(async move { out.next().await.unwrap().unwrap().name });
         sleep(STILL).await;
-        triggers.push(map("a"), Stage::New);
+        triggers.push(map("a"), Progress::New);
         assert_eq!(next.await.unwrap(), "a");
     }
 
@@ -284,15 +289,15 @@ mod tests {
     async fn what_is_begun_goes_before_what_is_new() {
         let (triggers, mut out) = crowded().await;
         // No status tells yet that it was.
-        triggers.push(map("0"), Stage::New);
-        triggers.push(map("1"), Stage::AtRest);
-        triggers.push(map("2"), Stage::OnItsWay);
+        triggers.push(map("0"), Progress::New);
+        triggers.push(map("1"), Progress::AtRest);
+        triggers.push(map("2"), Progress::InProgress);
         let mut after = Vec::new();
         for _ in 0..2 {
             sleep(ANOTHER).await;
             after.extend(now(&mut out));
         }
-        let first_new = ON_THEIR_WAY.to_string();
+        let first_new = MAX_IN_PROGRESS.to_string();
         let place = |name: &str| after.iter().position(|it| it == name);
         for name in ["0", "1", "2", &first_new] {
             assert!(place(name).is_some(), "{name} in {after:?}");
@@ -306,19 +311,19 @@ mod tests {
         sleep(STILL / 2).await;
         assert!(now(&mut out).len() < 3);
         sleep(STILL).await;
-        assert!(now(&mut out).len() > ON_THEIR_WAY / 2);
+        assert!(now(&mut out).len() > MAX_IN_PROGRESS / 2);
     }
 
     #[tokio::test(start_paused = true)]
     async fn however_much_others_have_to_do_the_new_get_their_turn() {
         let (triggers, mut out) = queue();
         for number in 0..1000 {
-            triggers.push(map(format!("new-{number}")), Stage::New);
+            triggers.push(map(format!("new-{number}")), Progress::New);
         }
         let mut begun = 0;
         for round in 0..40 {
             for number in 0..1000 {
-                triggers.push(map(format!("old-{number}-{round}")), Stage::OnItsWay);
+                triggers.push(map(format!("old-{number}-{round}")), Progress::InProgress);
             }
             sleep(GATHERING).await;
             // As much as there is time for.
@@ -333,8 +338,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_new_object_that_is_begun_otherwise_waits_no_longer() {
         let (triggers, mut out) = crowded().await;
-        let last = (2 * ON_THEIR_WAY - 1).to_string();
-        triggers.push(map(&last), Stage::AtRest);
+        let last = (2 * MAX_IN_PROGRESS - 1).to_string();
+        triggers.push(map(&last), Progress::AtRest);
         sleep(GATHERING).await;
         assert!(now(&mut out).contains(&last));
         sleep(STILL * 2).await;

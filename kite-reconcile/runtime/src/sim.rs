@@ -29,7 +29,7 @@ pub fn controller<P: Kinds, R: Reconciler>(
 ) -> Controller<R::Object> {
     let mut heard = Gathered(Vec::new());
     heard.gather::<P, R::Object>();
-    let heard = R::hears(Gathering::<P, _>(heard, std::marker::PhantomData)).0;
+    let heard = R::watches(Gathering::<P, _>(heard, std::marker::PhantomData)).0;
     let feeds: Arc<[_]> = heard.0.into_iter().map(|(_, feed)| feed).collect();
     let controller = Controller::with_context(R::Object::plural(&()), move |context| {
         let mut caches = Caches::builder();
@@ -55,7 +55,7 @@ pub fn controller<P: Kinds, R: Reconciler>(
         }
     });
     let own = P::options::<R::Object>().config.any_semantic();
-    R::hears(Heard::<P, _>(
+    R::watches(Heard::<P, _>(
         controller.watching(own),
         std::marker::PhantomData,
     ))

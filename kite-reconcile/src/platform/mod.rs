@@ -31,7 +31,7 @@ use kite_core::{
     gateway_api::{Gateway, HttpRoute},
     names,
 };
-use kite_render::walls;
+use kite_render::isolation;
 use kube::{api::ListParams, runtime::controller::Action};
 
 pub use self::{
@@ -171,7 +171,7 @@ impl<'a> Planner for Platforms<'a> {
             missing,
             unseen,
             // One that cannot be read keeps the others from nothing.
-            nodes: walls::addresses(&nodes.items),
+            nodes: isolation::addresses(&nodes.items),
             now: Timestamp::default(),
         })
     }

@@ -1,8 +1,8 @@
-//! Addresses of the cluster that its walls close, and for how long.
+//! Addresses of the cluster that its network policies close, and for how long.
 //!
 //! An API server that restarts withdraws its endpoint for a moment, and a node that
 //! registers again is gone for one. Its address is in use all the same. So an address
-//! that nobody names any more stays closed for [`LINGER`]. The egress wall itself
+//! that nobody names any more stays closed for [`LINGER`]. The egress policy itself
 //! remembers which those are, in an annotation: controllers come and go.
 
 use std::{collections::BTreeMap, time::Duration};
@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kite_core::labels::CLOSED_ADDRESSES;
-use kite_render::walls::{self, Walls};
+use kite_render::isolation::{self, Isolation};
 
 use super::Observed;
 
@@ -20,16 +20,16 @@ const LINGER: SignedDuration = SignedDuration::from_mins(10);
 /// that were withdrawn first: an object has a bounded size.
 const LINGERING: usize = 256;
 
-/// Ranges that the walls close because they are the cluster's own, in CIDR notation, each
-/// with the end of that where nobody names it any more.
+/// Ranges that the network policies close because they are the cluster's own, in CIDR notation,
+/// each with the end of that where nobody names it any more.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Closed(BTreeMap<String, Option<Timestamp>>);
 
 impl Closed {
-    /// What is to be closed now: what `seen.cluster` names, and what the wall that stands
-    /// has closed and nobody has named for less than [`LINGER`]. What `walls` close in any
+    /// What is to be closed now: what `seen.cluster` names, and what the network policy that stands
+    /// has closed and nobody has named for less than [`LINGER`]. What `isolation` closes in any
     /// case is left out.
-    pub(super) fn of(seen: &Observed, walls: &Walls) -> Self {
+    pub(super) fn of(seen: &Observed, isolation: &Isolation) -> Self {
         let mut all: BTreeMap<_, _> = seen.cluster.iter().map(|it| (it.clone(), None)).collect();
         let mut withdrawn: Vec<_> = Self::stored(seen)
             .0
@@ -42,15 +42,15 @@ impl Closed {
         withdrawn.truncate(LINGERING);
         let withdrawn = withdrawn.into_iter();
         all.extend(withdrawn.map(|(until, range)| (range, Some(until))));
-        all.retain(|range, _| walls.around([range]) != *walls);
+        all.retain(|range, _| isolation.around([range]) != *isolation);
         Self(all)
     }
 
-    /// What the egress wall that stands has in its annotation. What cannot be read there
+    /// What the egress policy that stands has in its annotation. What cannot be read there
     /// is nothing: somebody else has written it.
     fn stored(seen: &Observed) -> Self {
-        let wall = seen.policy(Some(walls::EGRESS_POLICY));
-        let annotations = wall.and_then(|wall| wall.metadata.annotations.as_ref());
+        let policy = seen.policy(Some(isolation::EGRESS_POLICY));
+        let annotations = policy.and_then(|policy| policy.metadata.annotations.as_ref());
         let text = annotations.and_then(|all| all.get(CLOSED_ADDRESSES));
         let all = text.and_then(|text| serde_json::from_str(text).ok());
         Self(all.unwrap_or_default())
@@ -72,20 +72,20 @@ impl Closed {
         Some(wait.unsigned_abs())
     }
 
-    /// Notes them on the wall that closes them.
-    pub(super) fn note(&self, wall: &mut NetworkPolicy) {
-        if self.0.is_empty() || wall.metadata.name.as_deref() != Some(walls::EGRESS_POLICY) {
+    /// Notes them on the network policy that closes them.
+    pub(super) fn note(&self, policy: &mut NetworkPolicy) {
+        if self.0.is_empty() || policy.metadata.name.as_deref() != Some(isolation::EGRESS_POLICY) {
             return;
         }
         // A map of texts and times has a spelling as JSON.
         if let Ok(text) = serde_json::to_string(&self.0) {
-            let annotations = wall.metadata.annotations.get_or_insert_default();
+            let annotations = policy.metadata.annotations.get_or_insert_default();
             annotations.insert(CLOSED_ADDRESSES.to_owned(), text);
         }
     }
 }
 
-/// When the wall that stands opens to an address that it closes, if it does.
+/// When the network policy that stands opens to an address that it closes, if it does.
 pub(super) fn opens(seen: &Observed) -> Option<Timestamp> {
     Closed::stored(seen).until()
 }
@@ -109,15 +109,15 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// What is seen at a time, of these addresses and the wall as it was left.
+    /// What is seen at a time, of these addresses and the network policy as it was left.
     fn seen(now: i64, cluster: &[&str], left: &Closed) -> Observed {
-        let mut wall = NetworkPolicy::default();
-        wall.metadata.name = Some(walls::EGRESS_POLICY.to_owned());
-        left.note(&mut wall);
+        let mut policy = NetworkPolicy::default();
+        policy.metadata.name = Some(isolation::EGRESS_POLICY.to_owned());
+        left.note(&mut policy);
         Observed {
             now: at(now),
             cluster: cluster.iter().map(ToString::to_string).collect(),
-            policies: vec![wall],
+            policies: vec![policy],
             ..Observed::default()
         }
     }
@@ -128,21 +128,21 @@ mod tests {
 
     #[test]
     fn what_is_withdrawn_opens_later_and_what_comes_back_does_not() {
-        let walls = Walls::default();
-        let first = Closed::of(&seen(0, &[NODE, OTHER], &Closed::default()), &walls);
+        let isolation = Isolation::default();
+        let first = Closed::of(&seen(0, &[NODE, OTHER], &Closed::default()), &isolation);
         assert_eq!(ranges(&first), BTreeSet::from([NODE, OTHER]));
         assert_eq!(first.until(), None);
         // One of several, or all of them.
         for left in [&[OTHER][..], &[]] {
-            let gone = Closed::of(&seen(100, left, &first), &walls);
+            let gone = Closed::of(&seen(100, left, &first), &isolation);
             assert_eq!(ranges(&gone), BTreeSet::from([NODE, OTHER]));
             assert_eq!(gone.until(), Some(at(700)));
-            let still = Closed::of(&seen(699, left, &gone), &walls);
+            let still = Closed::of(&seen(699, left, &gone), &isolation);
             assert_eq!(still, gone);
             assert_eq!(still.wait(at(699)), Some(Duration::from_secs(1)));
-            let back = Closed::of(&seen(699, &[NODE, OTHER], &gone), &walls);
+            let back = Closed::of(&seen(699, &[NODE, OTHER], &gone), &isolation);
             assert_eq!(back, first);
-            let over = Closed::of(&seen(700, left, &gone), &walls);
+            let over = Closed::of(&seen(700, left, &gone), &isolation);
             assert_eq!(ranges(&over), left.iter().copied().collect());
         }
     }
@@ -151,7 +151,7 @@ mod tests {
     fn what_is_closed_in_any_case_is_not_noted() {
         let private = seen(0, &["10.1.2.3/32", NODE], &Closed::default());
         assert_eq!(
-            ranges(&Closed::of(&private, &Walls::default())),
+            ranges(&Closed::of(&private, &Isolation::default())),
             BTreeSet::from([NODE])
         );
     }
@@ -165,7 +165,7 @@ mod tests {
                 CLOSED_ADDRESSES.to_owned(),
                 text.to_owned(),
             )]));
-            let closed = Closed::of(&seen, &Walls::default());
+            let closed = Closed::of(&seen, &Isolation::default());
             assert_eq!(ranges(&closed), BTreeSet::from([OTHER]), "{text}");
         }
     }
@@ -174,12 +174,12 @@ mod tests {
     fn many_that_were_withdrawn_are_bounded_and_the_latest_stay() {
         let many: Vec<_> = (0..300).map(|n| format!("2a01:db9::{n:x}/128")).collect();
         let many: Vec<_> = many.iter().map(String::as_str).collect();
-        let walls = Walls::default();
-        let first = Closed::of(&seen(0, &many, &Closed::default()), &walls);
+        let isolation = Isolation::default();
+        let first = Closed::of(&seen(0, &many, &Closed::default()), &isolation);
         assert_eq!(first.ranges().count(), 300);
-        let earlier = Closed::of(&seen(10, &many[..100], &first), &walls);
+        let earlier = Closed::of(&seen(10, &many[..100], &first), &isolation);
         assert_eq!(earlier.ranges().count(), 300);
-        let later = Closed::of(&seen(20, &[], &earlier), &walls);
+        let later = Closed::of(&seen(20, &[], &earlier), &isolation);
         assert_eq!(later.ranges().count(), LINGERING);
         let all = ranges(&later);
         assert!(many[..100].iter().all(|it| all.contains(it)));

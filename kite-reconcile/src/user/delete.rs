@@ -12,9 +12,9 @@ use kube::api::PropagationPolicy;
 use super::{
     Observed,
     draft::{LOOK_AGAIN, READY, want},
+    isolation::want_policies,
     namespace::want_grants,
     quota::usage,
-    walls::want_walls,
 };
 use crate::{
     context::Settings,
@@ -23,7 +23,7 @@ use crate::{
     standing::{Standing, standing},
 };
 
-/// VMs first, each by its own reconciler, while the walls stand; then the
+/// VMs first, each by its own reconciler, while the network policies stand; then the
 /// namespace; then the names are free.
 pub(super) fn plan(user: &User<'_>, seen: &Observed, settings: &Settings) -> Plan<KiteUserStatus> {
     let (steps, waiting_for) = next(user, seen, settings);
@@ -77,13 +77,16 @@ fn next(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, &'
             let closed = quota::closed(user, &given, &seen.overhead(settings));
             want(&mut steps, &closed, seen.quota.as_ref());
         }
-        want_walls(&mut steps, user, seen, settings);
+        want_policies(&mut steps, user, seen, settings);
         if ours == Some(Standing::Ours) {
             // Nor do VMs go without the rights to take away what is theirs.
             want_grants(&mut steps, user, seen, settings);
         }
         if !steps.is_empty() {
-            return (steps, "the walls of the namespace to be in order");
+            return (
+                steps,
+                "the network policies of the namespace to be in order",
+            );
         }
         if !seen.vms.is_empty() {
             let steps = seen

@@ -47,7 +47,7 @@ impl UserDraft<'_> {
     }
 
     /// Whether the namespace stands with all that belongs into it. Nobody is told that it is
-    /// there before its walls stand.
+    /// there before its network policies stand.
     pub(super) fn stands(&self) -> bool {
         self.waiting.is_none() && self.steps.is_empty()
     }
@@ -98,8 +98,8 @@ impl Draft for UserDraft<'_> {
     }
 }
 
-/// Walls, quotas and grants are put right whoever's they seem: a policy of ours that
-/// somebody has taken the labels off must not open the wall.
+/// Network policies, quotas and grants are put right whoever's they seem: a network policy
+/// of ours must not stay open because somebody has taken its labels off.
 pub(super) fn want<K: Object>(steps: &mut Vec<Step>, desired: &K, stored: Option<&K>)
 where
     AnyObject: From<K>,

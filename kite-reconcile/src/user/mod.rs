@@ -1,14 +1,14 @@
-//! `KiteUser`: the namespace with its walls and its quota, what the user's VMs
-//! use, and, when the user goes, VMs first and walls last.
+//! `KiteUser`: the namespace with its network policies and its quota, what the user's VMs
+//! use, and, when the user goes, VMs first and network policies last.
 
 mod closed;
 mod delete;
 mod draft;
+mod isolation;
 mod namespace;
 mod plan;
 mod quota;
 mod reserved;
-mod walls;
 
 use std::collections::BTreeSet;
 
@@ -65,8 +65,8 @@ pub struct Observed {
     pub blocked: BTreeSet<String>,
     /// Ranges of addresses of the cluster itself: of nodes, pods and the API server.
     pub cluster: BTreeSet<String>,
-    /// What of the platform's settings cannot be read: walls that stand are left as they are
-    /// then, for what they rest on here are stand-ins.
+    /// What of the platform's settings cannot be read: network policies that stand are left as
+    /// they are then, for what they rest on here are stand-ins.
     pub unread: Option<String>,
     /// Nameservers that VMs ask because the platform names them.
     pub nameservers: Vec<String>,
@@ -90,7 +90,7 @@ pub struct Observed {
     /// The VMs in it.
     pub vms: Vec<KiteVirtualMachine>,
     /// Whether there are `VirtualMachine`s or instances in it; only looked at while it,
-    /// or something of its walls, is on its way out.
+    /// or something of its network policies, is on its way out.
     pub has_machines: bool,
 }
 
@@ -131,7 +131,7 @@ impl<'a> Planner for Users<'a> {
             }
         };
         let (platform, images, nodes, servers, claims, policies, quota, vms) = try_join!(
-            // Walls that stand, and users who go, do not wait for settings to be mended.
+            // Network policies that stand, and users who go, do not wait for settings to be mended.
             known_if(goes, platform::find_as_it_is(cluster)),
             known_if(goes, cluster.list::<KiteImage>(None, &all)),
             known_if(goes, cluster.list::<Node>(None, &all)),
@@ -145,14 +145,14 @@ impl<'a> Planner for Users<'a> {
             list_if::<KiteVirtualMachine, C>(is_there, cluster, &name),
         )?;
         let platform = platform.map(|platform| platform.spec).unwrap_or_default();
-        // Walls must not leave an address open, nor fall while there is a VM.
+        // Network policies must not leave an address open, nor fall while there is a VM.
         let (nodes, servers) = (nodes.complete()?, servers.complete()?);
         let is_leaving = |it: &ObjectMeta| it.deletion_timestamp.is_some();
-        let walls = policies.items.iter().map(|it| &it.metadata);
+        let metadata = policies.items.iter().map(|it| &it.metadata);
         let is_opening = namespace
             .iter()
             .map(|it| &it.metadata)
-            .chain(walls)
+            .chain(metadata)
             .any(is_leaving);
         let vms = if goes { vms.complete()? } else { vms.items };
         let has_machines = is_opening
@@ -174,9 +174,9 @@ impl<'a> Planner for Users<'a> {
             unread: platform.unreadable,
             blocked: platform.blocked_networks.into_iter().collect(),
             nameservers: platform.nameservers,
-            cluster: kite_render::walls::addresses(&nodes)
+            cluster: kite_render::isolation::addresses(&nodes)
                 .into_iter()
-                .chain(kite_render::walls::endpoints(&servers))
+                .chain(kite_render::isolation::endpoints(&servers))
                 .collect(),
             claims,
             namespace,
@@ -245,8 +245,8 @@ async fn list_if<K: Object, C: Cluster>(
     }
 }
 
-/// What walls and quotas are made by. Those of who goes are kept as they are known to have
-/// to be: nothing is destroyed by that.
+/// What network policies and quotas are made by. Those of who goes are kept as they are known
+/// to have to be: nothing is destroyed by that.
 async fn known_if<F: Future>(goes: bool, read: F) -> F::Output {
     if goes {
         as_known(read).await

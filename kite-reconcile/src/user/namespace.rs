@@ -8,7 +8,7 @@ use kite_render::{User, grant, namespace};
 use super::{
     Observed,
     draft::{LOOK_AGAIN, NAMESPACE_READY, UserDraft, want},
-    walls::want_walls,
+    isolation::want_policies,
 };
 use crate::{
     context::Settings,
@@ -17,7 +17,7 @@ use crate::{
     standing::{Needed, guarded, needed},
 };
 
-/// Goes by `namespace`; while that is on its way out, by what [`want_walls`] does.
+/// Goes by `namespace`; while that is on its way out, by what [`want_policies`] does.
 pub(super) struct Namespace;
 
 impl Stage<UserDraft<'_>> for Namespace {
@@ -33,15 +33,15 @@ impl Stage<UserDraft<'_>> for Namespace {
                     .push(Step::Change(Change::Apply(desired.into())));
             }
             Needed::Wait(message) => {
-                want_walls(&mut draft.steps, user, seen, settings);
+                want_policies(&mut draft.steps, user, seen, settings);
                 return draft.wait("WaitingForDeletion", message);
             }
             Needed::Blocked(message) => {
                 // What holds up the end of a namespace of an earlier life.
                 if seen.namespace.as_ref().is_some_and(is_leaving) {
-                    want_walls(&mut draft.steps, user, seen, settings);
+                    want_policies(&mut draft.steps, user, seen, settings);
                     let lets_go =
-                        |step: &Step| matches!(step, Step::Change(Change::RemoveFinalizer(..)));
+                        |step: &Step| matches!(step, Step::Change(Change::RemoveFinalizerFrom(..)));
                     draft.steps.retain(lets_go);
                 }
                 return draft.wait("NameTaken", message);
@@ -58,7 +58,7 @@ impl Stage<UserDraft<'_>> for Namespace {
         let (reason, message) = if draft.stands() {
             (
                 "Ready",
-                format!("namespace {name} stands with its walls and quota"),
+                format!("namespace {name} stands with its network policies and quota"),
             )
         } else {
             ("NotMade", NOT_MADE.to_owned())
@@ -82,7 +82,7 @@ impl Stage<UserDraft<'_>> for Namespace {
 }
 
 /// What is said of it while something has to come first.
-pub(super) const NOT_MADE: &str = "the namespace or its walls are not made yet";
+pub(super) const NOT_MADE: &str = "the namespace or its network policies are not made yet";
 
 pub(super) fn is_leaving<K: Object>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some()

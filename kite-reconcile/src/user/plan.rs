@@ -10,10 +10,10 @@ use kite_render::{User, namespace};
 use super::{
     Observed, delete,
     draft::{NAMESPACE_READY, READY, RESERVED, UserDraft},
+    isolation::{Isolation, want_policies},
     namespace::{Grants, Namespace, want_grants},
     quota::{Quota, usage},
     reserved::Names,
-    walls::{Walls, want_walls},
 };
 use crate::{
     Error,
@@ -30,7 +30,7 @@ pub(super) const STAGES: &[&dyn for<'a> Stage<UserDraft<'a>>] = &[
     &Finalizer(USER_FINALIZER),
     &Names,
     &Namespace,
-    &Walls,
+    &Isolation,
     &Quota,
     &Grants,
 ];
@@ -72,8 +72,8 @@ pub fn plan(
 }
 
 /// What is known of a user stands, while the account or the platform's settings cannot be
-/// read: the walls, and the rights of Kite's processes, which do not depend on the spec, are
-/// kept as they should be, and nothing else is changed.
+/// read: the network policies, and the rights of Kite's processes, which do not depend on the
+/// spec, are kept as they should be, and nothing else is changed.
 fn plan_kept(
     user: &User<'_>,
     seen: &Observed,
@@ -85,7 +85,7 @@ fn plan_kept(
     let desired = namespace::namespace(user, settings.pod_security);
     let stored = seen.namespace.as_ref();
     if stored.is_some_and(|it| standing(&it.metadata, &desired.metadata) == Standing::Ours) {
-        want_walls(&mut steps, user, seen, settings);
+        want_policies(&mut steps, user, seen, settings);
         want_grants(&mut steps, user, seen, settings);
     }
     let old = user.object.status.clone().unwrap_or_default();

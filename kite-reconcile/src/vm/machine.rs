@@ -7,11 +7,11 @@ use kite_core::{
 };
 use kite_render::machine;
 
-use super::{draft::VmDraft, hold::power, image::hardware, quota, walls};
+use super::{draft::VmDraft, hold::power, image::hardware, isolation, quota};
 use crate::stage::{Flow, Stage};
 
 /// The machine of the VM as it may be. What runs can always be switched off, whatever else is
-/// in the way. Goes by `machine`, `instance`, `disk`, `image`, `is_unwalled`, `platform`, and
+/// in the way. Goes by `machine`, `instance`, `disk`, `image`, `lacks_policies`, `platform`, and
 /// what says whether it is to be on: `owner`, `activity` and `now`.
 pub(super) struct Machine;
 
@@ -19,11 +19,11 @@ impl Stage<VmDraft<'_>> for Machine {
     fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         let seen = draft.seen;
         let may_start = draft.is_prepared && draft.has_disk();
-        let unwalled = walls::obstacle(draft.vm, seen).filter(|_| seen.is_unwalled);
-        let unfit = unwalled.or_else(|| quota::obstacle(&draft.share, &quota::MACHINE, seen));
+        let unprotected = isolation::obstacle(draft.vm, seen).filter(|_| seen.lacks_policies);
+        let unfit = unprotected.or_else(|| quota::obstacle(&draft.share, &quota::MACHINE, seen));
         let unfit = unfit.filter(|_| may_start && seen.machine.is_none());
         if let Some(unfit) = unfit {
-            // Its spec was edited after its disk was made, or its walls were taken down.
+            // Its spec was edited after its disk was made, or its network policies were taken down.
             draft.obstacles.push(unfit);
         } else if may_start || seen.machine.is_some() {
             let fitted = draft.fitted();

@@ -5,7 +5,7 @@
 //! read, has a plan of its own.
 //!
 //! ```text
-//! finalizer ► claims ► walls ► image ► quota ► keys, cloud-init ► disk ► VirtualMachine ► Services ► Ingress or HTTPRoute
+//! finalizer ► claims ► isolation ► image ► quota ► keys, cloud-init ► disk ► VirtualMachine ► Services ► Ingress or HTTPRoute
 //! deletion:  Ingress, HTTPRoute, Services ► orders to move it ► VirtualMachine ► disk ► its claim ► Secrets ► claims ► finalizer
 //! ```
 
@@ -20,6 +20,7 @@ mod growth;
 mod hold;
 mod idle;
 mod image;
+mod isolation;
 mod judge;
 mod login;
 mod lost;
@@ -38,7 +39,6 @@ mod restart;
 mod status;
 mod unreadable;
 mod volume;
-mod walls;
 
 use async_trait::async_trait;
 use kite_core::{

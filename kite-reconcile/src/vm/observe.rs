@@ -20,7 +20,7 @@ use kite_core::{
     labels,
     names::{self, VmClaim},
 };
-use kite_render::{Vm, disk, exposure, reservation, walls};
+use kite_render::{Vm, disk, exposure, isolation, reservation};
 use kube::{ResourceExt, api::ListParams};
 
 use super::{
@@ -71,9 +71,9 @@ pub struct Observed {
     pub gateway_addresses: Vec<String>,
     /// The user in whose namespace the VM is, if it is a user's.
     pub owner: Option<KiteUser>,
-    /// Whether a wall of the owner's namespace is missing; only looked at while the
+    /// Whether a network policy of the owner's namespace is missing; only looked at while the
     /// VM has no machine.
-    pub is_unwalled: bool,
+    pub lacks_policies: bool,
     /// All VMs in the owner's namespace; only looked at when the VM is to have more
     /// than it was granted, to judge the owner's quota.
     pub siblings: Vec<KiteVirtualMachine>,
@@ -191,10 +191,10 @@ impl Observed {
             None
         };
         let offer = look_for_offer(cluster, object, disk.as_ref()).await?;
-        let is_unwalled = owner.is_some()
+        let lacks_policies = owner.is_some()
             && machine.is_none()
             && !deleting
-            && is_unwalled(cluster, vm.namespace, disk.is_some() || claim.is_some()).await?;
+            && lacks_policies(cluster, vm.namespace, disk.is_some() || claim.is_some()).await?;
         let certificate = left_certificate(cluster, &vm, deleting).await?;
         // What is switched off does not wait for settings to be mended. Of what goes only
         // its certificate is judged by them.
@@ -216,7 +216,7 @@ impl Observed {
             gateway_addresses: reached.gateway_addresses,
             certificate_missing,
             owner,
-            is_unwalled,
+            lacks_policies,
             siblings: Vec::new(),
             unreadable_siblings: Vec::new(),
             siblings_are_current: false,
@@ -493,9 +493,9 @@ fn why_reserved(platform: &KitePlatformSpec, claim: &KiteReservation) -> Option<
     }
 }
 
-/// Whether a wall is missing around a user's VMs. Where a machine is made again,
+/// Whether a network policy is missing around a user's VMs. Where a machine is made again,
 /// they may have been taken down with it a moment ago: caches do not do then.
-async fn is_unwalled<C: Cluster>(
+async fn lacks_policies<C: Cluster>(
     cluster: &C,
     namespace: &str,
     again: bool,
@@ -511,7 +511,7 @@ async fn is_unwalled<C: Cluster>(
         let mut found = found.items.iter();
         found.any(|it| it.name_any() == **name && it.metadata.deletion_timestamp.is_none())
     };
-    Ok(!walls::POLICIES.iter().all(stands))
+    Ok(!isolation::POLICIES.iter().all(stands))
 }
 
 /// Whether the VM has got what was offered, and its status does not say yet that

@@ -10,8 +10,8 @@ use kite_core::{
 use kite_render::Vm;
 
 use super::{
-    access, delete, disk, draft::VmDraft, expiry, exposed, idle, image, login, machine, moving,
-    observe::Observed, offer, quota, reserved, resize, restart, unreadable, walls,
+    access, delete, disk, draft::VmDraft, expiry, exposed, idle, image, isolation, login, machine,
+    moving, observe::Observed, offer, quota, reserved, resize, restart, unreadable,
 };
 use crate::{
     Error,
@@ -25,7 +25,7 @@ const STAGES: &[&dyn for<'a> Stage<VmDraft<'a>>] = &[
     &expiry::Due,
     &reserved::Names,
     &expiry::TooLate,
-    &walls::Walls,
+    &isolation::Isolation,
     &image::Image,
     &quota::Quota,
     &access::Secrets,

@@ -68,14 +68,14 @@ fn no_step_leaves_the_tenant(world: &World, step: &Step) -> Result<(), String> {
     }
 }
 
-/// VMs first, each by its own reconciler, while the walls stand; then the
+/// VMs first, each by its own reconciler, while the network policies stand; then the
 /// namespace; then the names; the finalizer last.
 fn it_goes_in_order(world: &World, step: &Step) -> Result<(), String> {
     if !world.is_deleting() {
         return Ok(());
     }
     let seen = &world.seen;
-    if let Step::Change(Change::RemoveFinalizer(object, _)) = step {
+    if let Step::Change(Change::RemoveFinalizerFrom(object, _)) = step {
         law(
             object.metadata().deletion_timestamp.is_some(),
             "nobody deleted it",
@@ -103,7 +103,7 @@ fn it_goes_in_order(world: &World, step: &Step) -> Result<(), String> {
             }
             kind => Err(format!("a {kind} goes with its namespace")),
         },
-        // No VM comes any more, and the walls are kept up.
+        // No VM comes any more, and the network policies are kept up.
         Step::Change(Change::Apply(object))
             if ["ResourceQuota", "NetworkPolicy"].contains(&object.kind()) =>
         {
@@ -135,7 +135,7 @@ proptest! {
     }
 
     #[test]
-    fn vms_go_first_and_walls_last((mut world, _) in world()) {
+    fn vms_go_first_and_network_policies_last((mut world, _) in world()) {
         world.to_rest(it_goes_in_order)?;
     }
 
@@ -145,7 +145,7 @@ proptest! {
         world.to_rest(|_, step| {
             law(!before.contains(&step.describe()), "it was done already")?;
             // What is let go is made anew, if the user stays.
-            if let Step::Change(Change::RemoveFinalizer(object, _)) = step {
+            if let Step::Change(Change::RemoveFinalizerFrom(object, _)) = step {
                 let made = Step::Change(Change::Apply(object.clone())).describe();
                 before.retain(|done| *done != made);
             }
@@ -154,9 +154,9 @@ proptest! {
         })?;
     }
 
-    /// Nobody is told of a namespace before its walls and its quota stand.
+    /// Nobody is told of a namespace before its network policies and its quota stand.
     #[test]
-    fn a_namespace_is_named_when_its_walls_stand(
+    fn a_namespace_is_named_when_its_network_policies_stand(
         (mut world, _) in world_of(Just(false).boxed(), found()),
     ) {
         loop {
@@ -186,24 +186,24 @@ proptest! {
         prop_assert_eq!(planned.status.namespace.as_deref(), Some(ANN));
         prop_assert!(world.seen.namespace.is_some() && world.seen.quota.is_some());
         let user = kite_render::User::of(&world.object).unwrap();
-        for wall in kite_render::walls::policies(
+        for policy in kite_render::isolation::policies(
             &user,
-            &kite_reconcile::Settings::default().walls,
+            &kite_reconcile::Settings::default().isolation,
             &world.seen.image_namespaces,
         ) {
-            let stands = world.seen.policies.iter().find(|it| it.metadata.name == wall.metadata.name);
-            prop_assert_eq!(stands.and_then(|it| it.spec.as_ref()), wall.spec.as_ref());
+            let stands = world.seen.policies.iter().find(|it| it.metadata.name == policy.metadata.name);
+            prop_assert_eq!(stands.and_then(|it| it.spec.as_ref()), policy.spec.as_ref());
         }
     }
 
-    /// What is deleted of the walls of a user who stays falls when there are no machines
+    /// What is deleted of the network policies of a user who stays falls when there are no machines
     /// behind it, and is made anew at once unless the namespace goes.
     #[test]
-    fn walls_that_fall_are_made_anew(
+    fn network_policies_that_fall_are_made_anew(
         (mut world, _) in world_of(Just(false).boxed(), found()),
     ) {
         world.to_rest(|world, step| {
-            let Step::Change(Change::RemoveFinalizer(object, _)) = step else { return Ok(()) };
+            let Step::Change(Change::RemoveFinalizerFrom(object, _)) = step else { return Ok(()) };
             law(object.metadata().deletion_timestamp.is_some(), "nobody deleted it")?;
             let seen = &world.seen;
             let namespace = seen.namespace.as_ref();

@@ -8,7 +8,7 @@ use kite_core::{
         Identity, KiteUser, KiteUserSpec, KiteUserStatus, KiteVirtualMachine,
         KiteVirtualMachineSpec,
     },
-    labels::{self, WALLS_FINALIZER},
+    labels::{self, NETWORK_POLICY_FINALIZER},
 };
 use kite_reconcile::{
     Settings,
@@ -17,7 +17,7 @@ use kite_reconcile::{
     plan::{Change, Outcome, Plan, Step},
     user::{Observed, plan},
 };
-use kite_render::{User, namespace, quota, reservation, walls};
+use kite_render::{User, isolation, namespace, quota, reservation};
 use kube::{ResourceExt as _, api::ObjectMeta};
 use proptest::prelude::*;
 
@@ -75,7 +75,7 @@ fn vm(name: &str, leaving: bool) -> KiteVirtualMachine {
     vm
 }
 
-/// A policy of the user's own, which only makes the walls thicker.
+/// A policy of the user's own, which only closes more.
 fn policy_of_the_user() -> NetworkPolicy {
     NetworkPolicy {
         metadata: ObjectMeta {
@@ -95,7 +95,7 @@ prop_compose! {
             in any::<(bool, bool, bool, bool, bool, bool, bool)>(),
         deleting in deleting,
         of_namespace in of_namespace,
-        of_walls in proptest::collection::vec(found(), 3),
+        of_policies in proptest::collection::vec(found(), 3),
         of_quota in found(),
         how in proptest::collection::vec(claimed(), 3),
         vms in proptest::collection::vec(any::<bool>(), 0..3),
@@ -106,16 +106,16 @@ prop_compose! {
             let user = User::of(&object).unwrap();
             let settings = Settings::default();
             let image_namespaces = BTreeSet::from(["kite-images".to_owned()]);
-            let walls = walls::policies(&user, &settings.walls, &image_namespaces);
+            let policies = isolation::policies(&user, &settings.isolation, &image_namespaces);
             let there = of_namespace != Found::Not;
             Observed {
                 claims: claims(reservation::of_user(&user), &how, stale),
                 namespace: place(namespace::namespace(&user, namespace::PodSecurity::default()), of_namespace),
                 // Nothing lies in a namespace that is not there.
-                policies: walls
+                policies: policies
                     .into_iter()
-                    .zip(of_walls)
-                    .filter_map(|(wall, found)| place(wall, found))
+                    .zip(of_policies)
+                    .filter_map(|(policy, found)| place(policy, found))
                     .chain(extra.then(policy_of_the_user))
                     .filter(|_| there)
                     .collect(),
@@ -210,7 +210,7 @@ impl World {
                     Outcome::Stored((*namespace).into())
                 });
             }
-            Step::Change(Change::Delete(object, _) | Change::RemoveFinalizer(object, _)) => {
+            Step::Change(Change::Delete(object, _) | Change::RemoveFinalizerFrom(object, _)) => {
                 seen.absorb(Outcome::Gone(object));
             }
             other => panic!("{} is nothing that is done for a user", other.describe()),
@@ -287,5 +287,8 @@ fn empty(seen: &mut Observed) {
 }
 
 fn is_held(policy: &NetworkPolicy) -> bool {
-    policy.finalizers().iter().any(|it| it == WALLS_FINALIZER)
+    policy
+        .finalizers()
+        .iter()
+        .any(|it| it == NETWORK_POLICY_FINALIZER)
 }

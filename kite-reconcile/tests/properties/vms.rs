@@ -525,7 +525,7 @@ pub fn world() -> impl Strategy<Value = (World, Places)> {
     world_of(any::<bool>().boxed(), found)
 }
 
-/// Ann, whose walls stand or not.
+/// Ann, whose network policies stand or not.
 pub fn user(suspended: bool, stands: bool, at_most: Option<u32>) -> KiteUser {
     let mut spec = KiteUserSpec::new("ann");
     spec.suspended = suspended;
@@ -652,7 +652,7 @@ impl World {
             Step::Change(Change::CallOff(order, _)) => {
                 self.take(Outcome::Gone((*order).into()));
             }
-            other @ Step::Change(Change::RemoveFinalizer(..)) => {
+            other @ Step::Change(Change::RemoveFinalizerFrom(..)) => {
                 panic!("{} is nothing that is done for a VM", other.describe())
             }
         }

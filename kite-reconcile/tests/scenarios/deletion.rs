@@ -130,7 +130,7 @@ async fn what_belongs_to_somebody_else_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn defect_15_a_user_goes_with_vms_first_and_walls_last() {
+async fn defect_15_a_user_goes_with_vms_first_and_network_policies_last() {
     let world = World::with_ann().await;
     world.create(vm_named("web")).await;
     world.settle().await;

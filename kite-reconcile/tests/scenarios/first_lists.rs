@@ -129,7 +129,9 @@ impl Place {
 
     async fn delete<K: Object>(&self, name: &str) {
         let object = self.find::<K>(ANN, name).await.unwrap();
-        let gone = self.cluster.remove(&object, PropagationPolicy::Background);
+        let gone = self
+            .cluster
+            .delete_by_uid(&object, PropagationPolicy::Background);
         gone.await.unwrap();
     }
 }
@@ -181,14 +183,14 @@ async fn starts_in_trouble(
 ) -> (Vec<String>, Vec<String>) {
     let place = Place::new(Some(snapshot.clone()));
     place.delete::<Service>("vps-access-web").await;
-    let wall = ObjectKey::namespaced(ANN, "tenant-isolation-egress");
+    let policy = ObjectKey::namespaced(ANN, "tenant-isolation-egress");
     let (person, open) = (
         FieldManager::new("person"),
         json!({"spec": {"egress": [{}]}}),
     );
     let opened = place
         .cluster
-        .merge_patch::<NetworkPolicy>(person, &wall, &open);
+        .merge_patch::<NetworkPolicy>(person, &policy, &open);
     opened.await.unwrap();
     let claims = place.claims().await;
     let machine = place.find::<VirtualMachine>(ANN, "web").await.unwrap();
@@ -202,8 +204,8 @@ async fn starts_in_trouble(
 
     let service = place.find::<Service>(ANN, "vps-access-web").await;
     assert!(service.is_some(), "{plural} {trouble:?}");
-    let wall = place.find::<NetworkPolicy>(ANN, "tenant-isolation-egress");
-    let open = wall.await.unwrap().spec.unwrap().egress.unwrap();
+    let policy = place.find::<NetworkPolicy>(ANN, "tenant-isolation-egress");
+    let open = policy.await.unwrap().spec.unwrap().egress.unwrap();
     let is_closed = |rule: &NetworkPolicyEgressRule| rule.to.is_some();
     assert!(open.iter().all(is_closed), "{plural} {trouble:?}");
     let after = place.find::<VirtualMachine>(ANN, "web").await.unwrap();
@@ -242,7 +244,11 @@ async fn what_is_written_while_a_list_is_refused_is_what_is_written_without() {
     };
     let (_, expected) = starts_in_trouble(&snapshot, "none", Trouble::Refused).await;
     let expected = without_status(expected);
-    assert_eq!(expected.len(), 2, "a Service and a wall: {expected:?}");
+    assert_eq!(
+        expected.len(),
+        2,
+        "a Service and a network policy: {expected:?}"
+    );
     for plural in KINDS {
         let (_, all) = starts_in_trouble(&snapshot, plural, Trouble::Refused).await;
         assert_eq!(without_status(all), expected, "{plural}");

@@ -220,12 +220,12 @@ async fn an_image_stays_where_it_was_made_when_the_platform_moves_on() {
     let source = disk.spec.source_ref.unwrap();
     assert_eq!(source.namespace.as_deref(), Some("kite-images"));
 
-    // The wall admits clones from there and from where new images go.
-    let wall = world
+    // The network policy admits clones from there and from where new images go.
+    let policy = world
         .find::<NetworkPolicy>("kite-user-ann", "cdi-workers")
         .await
         .unwrap();
-    let from = serde_json::to_string(&wall.spec.unwrap().ingress).unwrap();
+    let from = serde_json::to_string(&policy.spec.unwrap().ingress).unwrap();
     assert!(
         from.contains("kite-images") && from.contains("golden"),
         "{from}"

@@ -313,7 +313,9 @@ async fn the_name_of_a_vm_that_went_without_its_controller_is_kept_for_its_owner
         .set_finalizers(&web, Vec::new())
         .await
         .unwrap();
-    let gone = world.cluster.remove(&web, PropagationPolicy::Background);
+    let gone = world
+        .cluster
+        .delete_by_uid(&web, PropagationPolicy::Background);
     gone.await.unwrap();
     world.create(wanting(BOB, "thief")).await;
     world.settle().await;

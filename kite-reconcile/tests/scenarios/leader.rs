@@ -93,7 +93,7 @@ impl Process {
                 fake.now() + SignedDuration::from_secs(skew.load(Ordering::SeqCst))
             })
         };
-        let leadership = Leadership::contended();
+        let leadership = Leadership::candidate();
         let fenced = ClientLayer::default()
             .fenced_by(leadership.clone())
             .wrap(client.clone());
@@ -397,7 +397,7 @@ async fn a_lease_that_is_deleted_makes_no_second_leader() {
         let lease: Lease = KubeCluster::new(fake.client()).get(&key).await.unwrap();
         first.set(line);
         let gone = KubeCluster::new(fake.client());
-        let gone = gone.remove(&lease, PropagationPolicy::Background);
+        let gone = gone.delete_by_uid(&lease, PropagationPolicy::Background);
         gone.await.unwrap();
         for _ in 0..3000 {
             assert!(!first.leads() || !second.leads(), "{line:?}");
@@ -488,7 +488,7 @@ async fn a_lease_that_is_deleted_or_taken_away_ends_a_term_at_once() {
     let found = lease(&fake).await;
     let admin = KubeCluster::new(fake.client());
     admin
-        .remove(&found, PropagationPolicy::Background)
+        .delete_by_uid(&found, PropagationPolicy::Background)
         .await
         .unwrap();
     sleep(Duration::from_secs(6)).await;

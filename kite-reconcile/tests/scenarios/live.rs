@@ -160,7 +160,7 @@ async fn a_vm_lives_and_goes_by_events_alone() {
     // Drift is repaired without an edit of the VM.
     let service = live.find::<Service>(ANN, "vps-web-web").await.unwrap();
     live.cluster
-        .remove(&service, PropagationPolicy::Background)
+        .delete_by_uid(&service, PropagationPolicy::Background)
         .await
         .unwrap();
     live.until(ANN, "vps-web-web", |found: Option<&Service>| {
@@ -175,14 +175,14 @@ async fn a_vm_lives_and_goes_by_events_alone() {
     live.until_phase("second", VmPhase::Failed).await;
     let web = live.find::<KiteVirtualMachine>(ANN, "web").await.unwrap();
     live.cluster
-        .remove(&web, PropagationPolicy::Background)
+        .delete_by_uid(&web, PropagationPolicy::Background)
         .await
         .unwrap();
     live.until_phase("second", VmPhase::Running).await;
 
     let ann = live.find::<KiteUser>("", "ann").await.unwrap();
     live.cluster
-        .remove(&ann, PropagationPolicy::Background)
+        .delete_by_uid(&ann, PropagationPolicy::Background)
         .await
         .unwrap();
     live.until("", "ann", |user: Option<&KiteUser>| user.is_none())
@@ -269,7 +269,9 @@ async fn a_second_controller_changes_nothing_in_the_outcome() {
     }
     for name in names {
         let vm = live.find::<KiteVirtualMachine>(ANN, name).await.unwrap();
-        let gone = live.cluster.remove(&vm, PropagationPolicy::Background);
+        let gone = live
+            .cluster
+            .delete_by_uid(&vm, PropagationPolicy::Background);
         gone.await.unwrap();
     }
     for name in names {
@@ -357,7 +359,9 @@ async fn usage_follows_vms_by_events_alone() {
         usage.is_some_and(|usage| usage.cpu == 3)
     })
     .await;
-    let gone = live.cluster.remove(&vm, PropagationPolicy::Background);
+    let gone = live
+        .cluster
+        .delete_by_uid(&vm, PropagationPolicy::Background);
     gone.await.unwrap();
     live.until("", "ann", uses(0)).await;
     live.end().await;
@@ -373,7 +377,9 @@ async fn a_user_goes_as_soon_as_a_vm_has_gone_that_could_not_be_read() {
         .await;
     let vms = crate::unreadable::raw_vms(&live.cluster).await;
     crate::unreadable::create_hopeless(&vms).await;
-    let gone = live.cluster.remove(&ann, PropagationPolicy::Background);
+    let gone = live
+        .cluster
+        .delete_by_uid(&ann, PropagationPolicy::Background);
     gone.await.unwrap();
     live.until("", "ann", |user: Option<&KiteUser>| {
         let status = user.and_then(|user| user.status.as_ref());
@@ -435,7 +441,7 @@ async fn others_get_their_rights_in_users_namespaces_and_keep_them() {
         .unwrap();
     live.until(home, "kite-gateway-users", &keys).await;
     live.cluster
-        .remove(&gateway.unwrap(), PropagationPolicy::Background)
+        .delete_by_uid(&gateway.unwrap(), PropagationPolicy::Background)
         .await
         .unwrap();
     live.until(home, "kite-gateway-users", &keys).await;

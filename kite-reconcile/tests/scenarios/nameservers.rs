@@ -5,7 +5,7 @@ use kite_core::{
     crd::KitePlatform,
     kubevirt::{VirtualMachine, VirtualMachineInstance},
 };
-use kite_render::walls;
+use kite_render::isolation;
 use serde_json::json;
 
 use crate::world::{World, vm_named};
@@ -15,8 +15,10 @@ const OWN: &str = "192.0.2.53";
 
 /// Whether ann's VMs may ask the cluster's DNS, and at which addresses others.
 async fn may_ask(world: &World) -> (bool, Vec<String>) {
-    let wall = world.find::<NetworkPolicy>(ANN, walls::EGRESS_POLICY).await;
-    let rules = wall.unwrap().spec.unwrap().egress.unwrap();
+    let policy = world
+        .find::<NetworkPolicy>(ANN, isolation::EGRESS_POLICY)
+        .await;
+    let rules = policy.unwrap().spec.unwrap().egress.unwrap();
     // The other rule, for the internet, is for all ports.
     let rule = rules.into_iter().find(|rule| rule.ports.is_some());
     let peers = rule.unwrap().to.unwrap();

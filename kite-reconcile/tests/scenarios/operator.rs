@@ -70,7 +70,7 @@ impl Site {
 
     fn start(&self, identity: &str) -> Running {
         let election = Election::new("kite", "kite-controller", identity);
-        self.run(Operator::contending(election))
+        self.run(Operator::with_election(election))
     }
 
     fn run(&self, operator: Operator) -> Running {
@@ -196,7 +196,7 @@ async fn readiness_names_what_is_missing_until_it_is_there() {
         fake,
         actors: stop,
     };
-    let controller = site.run(Operator::alone());
+    let controller = site.run(Operator::without_election());
     let ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
     site.cluster.create(&ann).await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -212,8 +212,11 @@ async fn readiness_names_what_is_missing_until_it_is_there() {
     }
     assert!(!lacking.contains("KiteUser"), "{lacking}");
     let key = ObjectKey::cluster(ANN);
-    let walled = site.cluster.get_opt::<Namespace>(&key);
-    assert!(walled.await.unwrap().is_some(), "users are none the worse");
+    let namespace = site.cluster.get_opt::<Namespace>(&key);
+    assert!(
+        namespace.await.unwrap().is_some(),
+        "users are none the worse"
+    );
 
     let crds = kite_core::kubevirt::crds();
     for crd in crds.into_iter().chain(kite_core::cdi::crds()) {
@@ -346,7 +349,7 @@ async fn the_story_of_a_vm_is_told_once() {
 #[tokio::test(start_paused = true)]
 async fn metrics_have_as_many_lines_for_many_vms_as_for_one() {
     let site = Site::new().await;
-    let controller = site.run(Operator::alone());
+    let controller = site.run(Operator::without_election());
     site.create_vm("first").await;
     site.until_phase("first", VmPhase::Running).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -406,7 +409,7 @@ async fn hand_over_waits_for_no_event() {
     let election = Election::new("kite", "kite-controller", "first");
     let first = site.run_with(
         deaf_to_events(site.fake.client()),
-        Operator::contending(election),
+        Operator::with_election(election),
     );
     site.create_vm("web").await;
     site.until_phase("web", VmPhase::Running).await;
@@ -435,7 +438,7 @@ async fn a_kind_that_is_not_installed_is_asked_for_rarely_and_noticed_when_it_co
         .cluster
         .merge_patch::<KitePlatform>(person, &key, &by_gateway);
     edited.await.unwrap();
-    let controller = site.run(Operator::alone());
+    let controller = site.run(Operator::without_election());
     tokio::time::sleep(Duration::from_secs(60)).await;
 
     let asked = || {

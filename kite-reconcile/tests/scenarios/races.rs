@@ -33,7 +33,7 @@ async fn what_came_in_the_place_of_a_deleted_object_stays() {
     world.meanwhile("delete Service kite-user-ann/vps-web-web", async move {
         let key = ObjectKey::namespaced(ANN, "vps-web-web");
         let ours: Service = cluster.get(&key).await.unwrap();
-        let gone = cluster.remove(&ours, PropagationPolicy::Background);
+        let gone = cluster.delete_by_uid(&ours, PropagationPolicy::Background);
         gone.await.unwrap();
         let mut theirs = Service {
             metadata: named("vps-web-web"),
@@ -132,7 +132,7 @@ async fn a_status_is_for_the_object_that_was_looked_at() {
         let key = ObjectKey::namespaced(ANN, "web");
         let former: KiteVirtualMachine = cluster.get(&key).await.unwrap();
         let former = cluster.set_finalizers(&former, Vec::new()).await.unwrap();
-        let gone = cluster.remove(&former, PropagationPolicy::Background);
+        let gone = cluster.delete_by_uid(&former, PropagationPolicy::Background);
         gone.await.unwrap();
         cluster.create(&unknown).await.unwrap();
     });

@@ -27,12 +27,12 @@ const CONTROLLER: &str = "kite-controller";
 /// What is rendered for a VM with a domain: two reservations, two Secrets, the
 /// disk, the `VirtualMachine`, two Services, the Ingress.
 const RENDERED: usize = 9;
-/// The same for a user: a reservation, the namespace, three walls, the quota.
+/// The same for a user: a reservation, the namespace, three network policies, the quota.
 const RENDERED_OF_USER: usize = 6;
 /// The same for an image: the disk, and the name by which it is cloned.
 const RENDERED_OF_IMAGE: usize = 2;
-/// What a look at a user who goes asks for: the user, the namespace, the quota, the walls,
-/// Kite's VMs, `KubeVirt`'s instances and machines, the names.
+/// What a look at a user who goes asks for: the user, the namespace, the quota, the network
+/// policies, Kite's VMs, `KubeVirt`'s instances and machines, the names.
 const LOOK_AT_USER: usize = 8;
 /// Long enough for every echo of what was written.
 const REST: Duration = Duration::from_secs(30);
@@ -234,7 +234,7 @@ async fn a_vm_goes_by_one_request_for_each_object_and_one_look_at_what_is_left()
         let asked = world
             .asked(async {
                 let gone = PropagationPolicy::Background;
-                world.cluster.remove(&vm, gone).await.unwrap();
+                world.cluster.delete_by_uid(&vm, gone).await.unwrap();
                 world.gone::<KiteVirtualMachine>(&key).await;
             })
             .await;
@@ -268,10 +268,10 @@ async fn a_vm_goes_by_one_request_for_each_object_and_one_look_at_what_is_left()
     }
 }
 
-/// The quota is closed and the namespace deleted, the three walls are let go, and the name is
-/// given back. Before the first two and before the third it is looked whether VMs or machines
-/// are there, and at the end only what names there are; each wall is looked at once it is
-/// let go.
+/// The quota is closed and the namespace deleted, the three network policies are let go, and
+/// the name is given back. Before the first two and before the third it is looked whether VMs
+/// or machines are there, and at the end only what names there are; each network policy is
+/// looked at once it is let go.
 #[tokio::test(start_paused = true)]
 async fn a_user_goes_by_a_look_before_each_step() {
     let world = Counted::start(Rules::instant()).await;
@@ -283,7 +283,7 @@ async fn a_user_goes_by_a_look_before_each_step() {
     let asked = world
         .asked(async {
             let gone = PropagationPolicy::Background;
-            world.cluster.remove(&ann, gone).await.unwrap();
+            world.cluster.delete_by_uid(&ann, gone).await.unwrap();
             world.gone::<KiteUser>(&key).await;
         })
         .await;
@@ -296,11 +296,11 @@ async fn a_user_goes_by_a_look_before_each_step() {
         let shared = |verb: &str| of(&format!("{verb} {shared}"));
         assert_eq!(shared("get") + shared("list"), 0, "{asked:#?}");
     }
-    // The user, the namespace and its quota, and the walls; in one look more than there has
-    // to be, should the walls not be deleted in one breath.
+    // The user, the namespace and its quota, and the network policies; in one look more than
+    // there has to be, should the network policies not be deleted in one breath.
     assert!(of("get ") <= 3 * 3 + 3, "{asked:#?}");
     assert!(total(&asked) <= 34, "{asked:#?}");
-    // Three looks, and one at each wall, more than it took to make.
+    // Three looks, and one at each network policy, more than it took to make.
     let most = total(&made) + 3 * LOOK_AT_USER + 3;
     assert!(total(&asked) <= most, "{made:#?} {asked:#?}");
     world.end().await;
@@ -322,7 +322,7 @@ async fn an_image_goes_by_a_look_at_what_it_has_and_at_who_clones_it() {
     let asked = world
         .asked(async {
             let gone = PropagationPolicy::Background;
-            world.cluster.remove(&image, gone).await.unwrap();
+            world.cluster.delete_by_uid(&image, gone).await.unwrap();
             world.gone::<KiteImage>(&key).await;
         })
         .await;

@@ -115,7 +115,9 @@ impl Installed {
 
     async fn delete<K: Object>(&self, namespace: &str, name: &str) -> K {
         let object = self.find::<K>(namespace, name).await.unwrap();
-        let gone = self.cluster.remove(&object, PropagationPolicy::Background);
+        let gone = self
+            .cluster
+            .delete_by_uid(&object, PropagationPolicy::Background);
         gone.await.unwrap();
         object
     }
@@ -394,7 +396,9 @@ async fn what_was_there_before_gets_its_binding() {
     it.controller.await.unwrap();
     let key = ObjectKey::namespaced(ANN, ROLE);
     let binding: RoleBinding = it.cluster.get(&key).await.unwrap();
-    let gone = it.cluster.remove(&binding, PropagationPolicy::Background);
+    let gone = it
+        .cluster
+        .delete_by_uid(&binding, PropagationPolicy::Background);
     gone.await.unwrap();
 
     let stop = CancellationToken::new();

@@ -169,7 +169,7 @@ impl Stage {
             }
             (false, _, Some(instance), _) => {
                 self.cluster
-                    .remove(&instance, PropagationPolicy::Background)
+                    .delete_by_uid(&instance, PropagationPolicy::Background)
                     .await
                     .unwrap();
             }

@@ -260,7 +260,7 @@ async fn a_deleted_object_is_put_back_though_the_cache_has_it_still() {
         .unwrap();
     let again = world.find::<Service>(ANN, "vps-web-web").await.unwrap();
     assert_ne!(again.uid(), service.uid());
-    let gone = kite_core::cluster::ClusterExt::remove(
+    let gone = kite_core::cluster::ClusterExt::delete_by_uid(
         &world.cluster,
         &again,
         PropagationPolicy::Background,

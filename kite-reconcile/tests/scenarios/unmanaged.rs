@@ -22,7 +22,7 @@ use crate::{
 async fn orphan(world: &World) -> (DataVolume, PersistentVolumeClaim) {
     let (made, left) = (disk(world).await.unwrap(), claim(world).await.unwrap());
     let orphan = PropagationPolicy::Orphan;
-    world.cluster.remove(&made, orphan).await.unwrap();
+    world.cluster.delete_by_uid(&made, orphan).await.unwrap();
     world.settle().await;
     (made, left)
 }

@@ -253,7 +253,7 @@ async fn nothing_is_granted_beside_a_vm_of_which_nobody_knows_what_it_has() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_walls_of_a_vm_of_which_nothing_can_be_read_stay() {
+async fn the_network_policies_of_a_vm_of_which_nothing_can_be_read_stay() {
     let world = World::with_ann().await;
     world.settle().await;
     let vms = raw_vms(&world.cluster).await;
@@ -264,8 +264,8 @@ async fn the_walls_of_a_vm_of_which_nothing_can_be_read_stay() {
         world.pass().await;
     }
     assert!(vms.get_opt("odd").await.unwrap().is_some());
-    let walls = world.all::<NetworkPolicy>().await;
-    assert!(walls.len() >= 2, "{walls:#?}");
+    let policies = world.all::<NetworkPolicy>().await;
+    assert!(policies.len() >= 2, "{policies:#?}");
     let ann = world.find::<KiteUser>("", "ann").await.unwrap();
     let conditions = ann.status.unwrap().conditions;
     let ready = find(&conditions, "Ready").unwrap();
@@ -274,7 +274,7 @@ async fn the_walls_of_a_vm_of_which_nothing_can_be_read_stay() {
         assert!(ready.message.contains(part), "{part}: {}", ready.message);
     }
 
-    // It is asked to go like the others. Once it has, so do the walls and the user.
+    // It is asked to go like the others. Once it has, so do the network policies and the user.
     let odd = vms.get("odd").await.unwrap();
     assert!(odd.metadata.deletion_timestamp.is_some());
     let_go(&vms, "odd").await;
@@ -395,12 +395,12 @@ async fn what_is_to_end_ends_though_a_setting_cannot_be_read() {
 }
 
 /// What keeps VMs apart, and what is exposed.
-async fn walls_and_doors(world: &World) -> serde_json::Value {
-    let walls = world.all::<NetworkPolicy>().await;
-    let walls: Vec<_> = walls.iter().map(|it| json!(it.spec)).collect();
+async fn policies_and_doors(world: &World) -> serde_json::Value {
+    let policies = world.all::<NetworkPolicy>().await;
+    let policies: Vec<_> = policies.iter().map(|it| json!(it.spec)).collect();
     let doors = world.all::<Service>().await;
     let doors: Vec<_> = doors.iter().map(|it| json!(it.spec)).collect();
-    json!({"walls": walls, "doors": doors})
+    json!({"policies": policies, "doors": doors})
 }
 
 #[tokio::test(start_paused = true)]
@@ -411,7 +411,7 @@ async fn nobody_acts_on_what_stands_for_settings_that_cannot_be_read() {
     let networks = json!({"spec": {"blockedNetworks": ["198.51.100.0/24"]}});
     world.edit(&platform, networks).await;
     world.settle().await;
-    let stood = walls_and_doors(&world).await;
+    let stood = policies_and_doors(&world).await;
     assert!(stood.to_string().contains("198.51.100.0/24"), "{stood}");
 
     let platforms = raw::<KitePlatform>(&world.cluster).await;
@@ -440,7 +440,7 @@ async fn nobody_acts_on_what_stands_for_settings_that_cannot_be_read() {
         assert_eq!(ready["reason"], "Unreadable", "{status}");
         let message = ready["message"].as_str().unwrap();
         assert!(message.contains(named), "{named}: {message}");
-        assert_eq!(walls_and_doors(&world).await, stood, "{named}");
+        assert_eq!(policies_and_doors(&world).await, stood, "{named}");
         assert_eq!(run_strategy(&world, "web").await, "Always");
         // Whoever waits for it is told of it.
         let (reason, message) = says(&world.vm("new").await);
@@ -453,7 +453,7 @@ async fn nobody_acts_on_what_stands_for_settings_that_cannot_be_read() {
     mended["blockedNetworks"] = json!(["203.0.113.0/24"]);
     change(&platforms, "default", mended).await;
     world.settle().await;
-    let now = walls_and_doors(&world).await;
+    let now = policies_and_doors(&world).await;
     assert!(now.to_string().contains("203.0.113.0/24"), "{now}");
     assert!(world.find::<DataVolume>(ANN, "new-disk").await.is_some());
 }

@@ -1,4 +1,4 @@
-//! Users: namespace, walls, quota, usage, names.
+//! Users: namespace, network policies, quota, usage, names.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::world::{World, vm_named};
 const ANN: &str = "kite-user-ann";
 
 #[tokio::test(start_paused = true)]
-async fn a_user_gets_a_namespace_with_walls_and_quota() {
+async fn a_user_gets_a_namespace_with_network_policies_and_quota() {
     let world = World::with_ann().await;
     let ann = world.find::<KiteUser>("", "ann").await.unwrap();
     let status = ann.status.unwrap();
@@ -39,7 +39,7 @@ async fn a_user_gets_a_namespace_with_walls_and_quota() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_walls_stand_before_the_namespace_is_named() {
+async fn the_network_policies_stand_before_the_namespace_is_named() {
     let world = World::new().await;
     world
         .create(KiteUser::new("ann", KiteUserSpec::new("ann")))
@@ -97,7 +97,7 @@ async fn what_a_vm_asks_for_in_vain_is_not_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn drift_of_the_walls_is_repaired() {
+async fn drift_of_the_network_policies_is_repaired() {
     let world = World::with_ann().await;
     for policy in world.all::<NetworkPolicy>().await {
         world
@@ -121,7 +121,7 @@ async fn drift_of_the_walls_is_repaired() {
         for rule in spec.ingress.iter().flatten() {
             assert!(
                 rule.from.as_ref().is_some_and(|from| !from.is_empty()),
-                "a wall is open"
+                "a network policy is open"
             );
         }
     }
@@ -285,7 +285,7 @@ async fn defect_6_the_api_server_itself_counts_vms() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wall_that_is_made_to_stand_around_fewer_pods_is_put_back() {
+async fn a_network_policy_that_is_made_to_stand_around_fewer_pods_is_put_back() {
     let world = World::with_ann().await;
     let narrowed = json!({"spec": {"podSelector": {"matchLabels": {"app": "none"}}}});
     for policy in world.all::<NetworkPolicy>().await {
@@ -312,18 +312,18 @@ async fn vms_are_kept_from_nodes_with_public_addresses() {
     let blocked = json!({"spec": {"blockedNetworks": ["198.51.100.0/24"]}});
     world.edit(&platform, blocked).await;
     world.settle().await;
-    let wall = world
+    let policy = world
         .find::<NetworkPolicy>(ANN, "tenant-isolation-egress")
         .await
         .unwrap();
-    let egress = serde_json::to_string(&wall.spec.unwrap().egress).unwrap();
+    let egress = serde_json::to_string(&policy.spec.unwrap().egress).unwrap();
     for range in ["203.0.113.10/32", "2a01:4f8:c0c:2::/64", "198.51.100.0/24"] {
         assert!(egress.contains(range), "{range}: {egress}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_vm_comes_while_its_user_goes_and_the_walls_stand() {
+async fn no_vm_comes_while_its_user_goes_and_the_network_policies_stand() {
     let world = World::with_ann().await;
     world.create(vm_named("web")).await;
     world.settle().await;
@@ -337,12 +337,12 @@ async fn no_vm_comes_while_its_user_goes_and_the_walls_stand() {
     world.settle().await;
     let error = world.try_create(vm_named("late")).await.unwrap_err();
     assert!(error.to_string().contains("exceeded quota"), "{error}");
-    let walls = world.all::<NetworkPolicy>().await;
-    for policy in &walls {
+    let policies = world.all::<NetworkPolicy>().await;
+    for policy in &policies {
         world.delete(policy).await;
     }
     world.settle().await;
-    assert_eq!(uids(&world.all().await), uids(&walls));
+    assert_eq!(uids(&world.all().await), uids(&policies));
     let ann = world.find::<KiteUser>("", "ann").await.unwrap();
     let ready = find(&ann.status.as_ref().unwrap().conditions, "Ready").cloned();
     let ready = ready.unwrap();
@@ -380,8 +380,11 @@ async fn a_namespace_that_somebody_deletes_takes_its_vms_and_is_made_again() {
     assert_eq!(status.usage.unwrap().vms, 0);
 }
 
-fn uids(walls: &[NetworkPolicy]) -> Vec<Option<String>> {
-    walls.iter().map(|wall| wall.metadata.uid.clone()).collect()
+fn uids(policies: &[NetworkPolicy]) -> Vec<Option<String>> {
+    policies
+        .iter()
+        .map(|policy| policy.metadata.uid.clone())
+        .collect()
 }
 
 /// The instance of the VM `web` takes its time to end, or may end.
@@ -394,12 +397,12 @@ async fn hold(world: &World, is_held: bool) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wall_that_somebody_deletes_stands_until_nothing_runs() {
+async fn a_network_policy_that_somebody_deletes_stands_until_nothing_runs() {
     let world = World::with_ann().await;
     world.create(vm_named("web")).await;
     world.settle().await;
-    let walls = world.all::<NetworkPolicy>().await;
-    for policy in &walls {
+    let policies = world.all::<NetworkPolicy>().await;
+    for policy in &policies {
         world.delete(policy).await;
         // It is put right, too.
         let types = policy.spec.as_ref().unwrap().policy_types.as_ref().unwrap();
@@ -411,7 +414,7 @@ async fn a_wall_that_somebody_deletes_stands_until_nothing_runs() {
     }
     world.settle().await;
     let left = world.all::<NetworkPolicy>().await;
-    for (was, is) in walls.iter().zip(&left) {
+    for (was, is) in policies.iter().zip(&left) {
         assert_eq!(was.metadata.uid, is.metadata.uid);
         assert_eq!(was.spec, is.spec);
     }
@@ -421,7 +424,7 @@ async fn a_wall_that_somebody_deletes_stands_until_nothing_runs() {
     world.delete(&world.vm("web").await).await;
     world.settle().await;
     let anew = world.all::<NetworkPolicy>().await;
-    for (was, is) in walls.iter().zip(&anew) {
+    for (was, is) in policies.iter().zip(&anew) {
         assert_ne!(was.metadata.uid, is.metadata.uid);
         assert_eq!(was.spec, is.spec);
         assert_eq!(is.metadata.deletion_timestamp, None);
@@ -429,17 +432,17 @@ async fn a_wall_that_somebody_deletes_stands_until_nothing_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_walls_of_a_namespace_that_goes_stand_until_nothing_runs() {
+async fn the_network_policies_of_a_namespace_that_goes_stand_until_nothing_runs() {
     let world = World::with_ann().await;
     world.create(vm_named("web")).await;
     world.settle().await;
     hold(&world, true).await;
-    let walls = world.all::<NetworkPolicy>().await;
+    let policies = world.all::<NetworkPolicy>().await;
     let namespace = world.find::<Namespace>("", ANN).await.unwrap();
     world.delete(&namespace).await;
     world.settle().await;
     let left = world.all::<NetworkPolicy>().await;
-    assert_eq!(uids(&left), uids(&walls));
+    assert_eq!(uids(&left), uids(&policies));
     assert!(
         left.iter()
             .all(|it| it.metadata.deletion_timestamp.is_some())
@@ -454,18 +457,18 @@ async fn the_walls_of_a_namespace_that_goes_stand_until_nothing_runs() {
 
 /// The garbage collector deletes all that the user owns at once then.
 #[tokio::test(start_paused = true)]
-async fn the_walls_of_a_user_who_goes_in_the_foreground_stand_until_nothing_runs() {
+async fn the_network_policies_of_a_user_who_goes_in_the_foreground_stand_until_nothing_runs() {
     let world = World::with_ann().await;
     world.create(vm_named("web")).await;
     world.settle().await;
     hold(&world, true).await;
-    let walls = world.all::<NetworkPolicy>().await;
+    let policies = world.all::<NetworkPolicy>().await;
     let ann = world.find::<KiteUser>("", "ann").await.unwrap();
     let foreground = PropagationPolicy::Foreground;
-    world.cluster.remove(&ann, foreground).await.unwrap();
+    world.cluster.delete_by_uid(&ann, foreground).await.unwrap();
     world.settle().await;
     let left = world.all::<NetworkPolicy>().await;
-    assert_eq!(uids(&left), uids(&walls));
+    assert_eq!(uids(&left), uids(&policies));
     assert!(
         left.iter()
             .all(|it| it.metadata.deletion_timestamp.is_some())
@@ -480,8 +483,8 @@ async fn the_walls_of_a_user_who_goes_in_the_foreground_stand_until_nothing_runs
 
 /// What VMs of ann reach, as text.
 async fn egress(world: &World) -> String {
-    let wall = world.find::<NetworkPolicy>(ANN, "tenant-isolation-egress");
-    serde_json::to_string(&wall.await.unwrap().spec.unwrap().egress).unwrap()
+    let policy = world.find::<NetworkPolicy>(ANN, "tenant-isolation-egress");
+    serde_json::to_string(&policy.await.unwrap().spec.unwrap().egress).unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -560,7 +563,7 @@ async fn networks_as_wide_as_the_internet_close_it() {
     let none = block(json!(["0.0.0.0/0", "::/0"])).await;
     assert!(!none.contains("cidr"), "{none}");
     assert!(none.contains("kube-dns"), "names are resolved: {none}");
-    let wall = world.find::<NetworkPolicy>(ANN, "tenant-isolation-egress");
-    let types = wall.await.unwrap().spec.unwrap().policy_types;
+    let policy = world.find::<NetworkPolicy>(ANN, "tenant-isolation-egress");
+    let types = policy.await.unwrap().spec.unwrap().policy_types;
     assert_eq!(types, Some(vec!["Egress".to_owned()]));
 }

@@ -422,7 +422,7 @@ impl World {
 
     pub async fn delete<K: Object>(&self, object: &K) {
         self.cluster
-            .remove(object, PropagationPolicy::Background)
+            .delete_by_uid(object, PropagationPolicy::Background)
             .await
             .unwrap();
     }

@@ -70,11 +70,11 @@ fn a_restart_that_was_refused_is_asked_for_again() {
     stands(scenarios::vm_restart, &[Fault::Conflict], asked);
 }
 
-/// A machine that is made again is made behind the same walls as the first one.
+/// A machine that is made again is made behind the same network policies as the first one.
 #[test]
-fn a_machine_waits_for_walls_that_cannot_be_put_back() {
-    let wall = write("patch", "networkpolicies", "");
-    stands(scenarios::drift, &[Fault::ServerError], wall);
+fn a_machine_waits_for_network_policies_that_cannot_be_put_back() {
+    let policy = write("patch", "networkpolicies", "");
+    stands(scenarios::drift, &[Fault::ServerError], policy);
 }
 
 /// Nobody else gets an offer whose claim was deleted before it said that it was used.

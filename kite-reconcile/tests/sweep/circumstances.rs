@@ -220,7 +220,7 @@ pub fn over_quota(copies: usize) -> Builder {
 pub fn two_ask_for_the_last(copies: usize) -> Builder {
     // A machine that a rival had made anew begins with its new size, and nothing
     // waits for a restart then.
-    let stage = inhabited(copies).sparing("virtualmachines.kubevirt.io");
+    let stage = inhabited(copies).protect_from_rivals("virtualmachines.kubevirt.io");
     // Made in the same second: the order of their names is that of their age.
     stage.scenario(async |world| {
         let quota = json!({"vms": 5, "cpu": 5, "memory": "64Gi", "disk": "40Gi"});

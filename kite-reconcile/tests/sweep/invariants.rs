@@ -29,7 +29,7 @@ pub fn always(builder: Builder) -> Builder {
         .always("a disk goes only because its VM was deleted", disks_stay)
         .always("keys are made once, and go only with their VM", keys_stay)
         .always("nobody refers to another tenant's", tenants_are_apart)
-        .always("walls stand while there are VMs", walls_stand)
+        .always("network policies stand while there are VMs", policies_stand)
         .always("a claim stays with its living holder", claims_stay)
         .always(
             "only who holds a name is reached by it",
@@ -212,8 +212,8 @@ fn tenants_are_apart(state: &Snapshot, event: &Event) -> bool {
         && (!is_machine || volumes.into_iter().flatten().all(own_volume))
 }
 
-fn walls_stand(state: &Snapshot, event: &Event) -> bool {
-    use kite_render::walls::{CDI_POLICY, EGRESS_POLICY, INGRESS_POLICY};
+fn policies_stand(state: &Snapshot, event: &Event) -> bool {
+    use kite_render::isolation::{CDI_POLICY, EGRESS_POLICY, INGRESS_POLICY};
     if names::user_of_namespace(&event.namespace).is_none() || by_rival(event) {
         return true;
     }

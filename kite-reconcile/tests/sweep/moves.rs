@@ -24,11 +24,11 @@ pub fn vm_resize_by_default(copies: usize) -> Builder {
     // A machine that a rival had made anew begins with its new size; and an order that one
     // made anew moves the VM once more.
     let stage = with_migrations(copies)
-        .sparing("virtualmachines.kubevirt.io")
-        .sparing("virtualmachineinstancemigrations.kubevirt.io")
+        .protect_from_rivals("virtualmachines.kubevirt.io")
+        .protect_from_rivals("virtualmachineinstancemigrations.kubevirt.io")
         // The uid of the instance is in the order's name.
-        .uncounted()
-        .ignoring("Pod", "/metadata/annotations/kubevirt.io~1migrationJobName");
+        .ignore_counts()
+        .ignore_field("Pod", "/metadata/annotations/kubevirt.io~1migrationJobName");
     stage.scenario(async |world| {
         world.settle().await?;
         let profiles = STORAGE_PROFILE.api(world.client(), None);

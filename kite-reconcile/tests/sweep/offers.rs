@@ -138,7 +138,7 @@ pub fn offer_claimed_in_vain(copies: usize) -> Builder {
 /// Two VMs claim one offer at the same moment. Whichever gets it, only one does;
 /// so what is compared is the world before and after.
 pub fn offer_for_two(copies: usize) -> Builder {
-    with_offers(copies).uncounted().scenario(async |world| {
+    with_offers(copies).ignore_counts().scenario(async |world| {
         world.create(&gold()).await?;
         world.settle().await?;
         let mine = world.create(&claiming("ann", "mine")).await?;

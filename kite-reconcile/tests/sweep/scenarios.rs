@@ -92,7 +92,7 @@ pub async fn nothing_is_left_of(world: &World, name: &str) -> Done {
     Ok(())
 }
 
-/// A user signs up, gets a namespace with walls, and changes their address.
+/// A user signs up, gets a namespace with network policies, and changes their address.
 pub fn sign_up(copies: usize) -> Builder {
     installed(copies).scenario(async |world| {
         let ann = world.create(&user("ann")).await?;
@@ -102,8 +102,10 @@ pub fn sign_up(copies: usize) -> Builder {
         world
             .expect(phase == Some(UserPhase::Ready), "ann is ready")
             .await;
-        let walls = world.list::<NetworkPolicy>().await?;
-        world.expect(walls.len() == 3, "the walls stand").await;
+        let policies = world.list::<NetworkPolicy>().await?;
+        world
+            .expect(policies.len() == 3, "the network policies stand")
+            .await;
         world
             .patch(&ann, json!({"spec": {"email": "ann@example.com"}}))
             .await?;
@@ -213,9 +215,9 @@ pub fn disk_deleted(copies: usize) -> Builder {
 /// depends on whether it or CDI looked at the VM first.
 pub fn deleted_while_filling(copies: usize) -> Builder {
     let undecided = inhabited(copies)
-        .ignoring("VirtualMachine", "/status/conditions")
-        .ignoring("VirtualMachine", "/status/printableStatus")
-        .ignoring("VirtualMachineInstance", "/status/conditions");
+        .ignore_field("VirtualMachine", "/status/conditions")
+        .ignore_field("VirtualMachine", "/status/printableStatus")
+        .ignore_field("VirtualMachineInstance", "/status/conditions");
     undecided.scenario(async |world| {
         world.rules().add(Rule::hold(
             stages::DISK_STEP,
@@ -231,7 +233,7 @@ pub fn deleted_while_filling(copies: usize) -> Builder {
 
 /// A VM is deleted before its controllers have done half of their work.
 pub fn deleted_on_the_way(copies: usize) -> Builder {
-    inhabited(copies).uncounted().scenario(async |world| {
+    inhabited(copies).ignore_counts().scenario(async |world| {
         let web = world.create(&vm("ann", "web")).await?;
         world.steps(90).await?;
         world.delete(&web).await?;
@@ -276,18 +278,18 @@ pub fn user_deletion(copies: usize) -> Builder {
     })
 }
 
-/// Somebody deletes the namespace of a user who stays, a wall first: all in it goes,
+/// Somebody deletes the namespace of a user who stays, a network policy first: all in it goes,
 /// and the user has an empty one again.
 pub fn namespace_deletion(copies: usize) -> Builder {
     inhabited(copies).scenario(async |world| {
         let web = world.create(&vm("ann", "web")).await?;
         settle_in(&world, &web, VmPhase::Running).await?;
-        let walls = world.list::<NetworkPolicy>().await?;
-        let mut walls = walls
+        let policies = world.list::<NetworkPolicy>().await?;
+        let mut policies = policies
             .iter()
             .filter(|it| it.namespace().as_deref() == Some(ANN));
-        if let Some(wall) = walls.next() {
-            world.delete(wall).await?;
+        if let Some(policy) = policies.next() {
+            world.delete(policy).await?;
         }
         let Some(namespace) = world.get::<Namespace>("", ANN).await? else {
             return Ok(());
@@ -295,11 +297,13 @@ pub fn namespace_deletion(copies: usize) -> Builder {
         world.delete(&namespace).await?;
         world.settle().await?;
         nothing_is_left_of(&world, "web").await?;
-        let walls = world.list::<NetworkPolicy>().await?;
-        let stand = walls.iter().filter(|it| {
+        let policies = world.list::<NetworkPolicy>().await?;
+        let stand = policies.iter().filter(|it| {
             it.namespace().as_deref() == Some(ANN) && it.metadata.deletion_timestamp.is_none()
         });
-        world.expect(stand.count() == 3, "the walls stand").await;
+        world
+            .expect(stand.count() == 3, "the network policies stand")
+            .await;
         Ok(())
     })
 }
@@ -454,8 +458,8 @@ pub fn suspension(copies: usize) -> Builder {
     })
 }
 
-/// A user signs up and makes a VM at once, before the walls stand.
-pub fn vm_before_walls(copies: usize) -> Builder {
+/// A user signs up and makes a VM at once, before the network policies stand.
+pub fn vm_before_network_policies(copies: usize) -> Builder {
     inhabited(copies).scenario(async |world| {
         world.create(&user("eve")).await?;
         while world.get::<Namespace>("", "kite-user-eve").await?.is_none() {

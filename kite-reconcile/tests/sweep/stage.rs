@@ -211,45 +211,45 @@ fn builder(copies: usize) -> Builder {
         ))
         // A name is kept where a VM had come to hold it, and until somebody deletes it.
         // That no controller does is asked at every step.
-        .overlooking("KiteReservation", "/spec/kept")
+        .ignore_objects_with("KiteReservation", "/spec/kept")
         // The public half of a key that is made by the time.
-        .ignoring("KiteVirtualMachine", "/status/guestKey")
-        .ignoring("Secret", "/data/id_ed25519")
-        .ignoring("Secret", "/data/id_ed25519.pub")
-        .ignoring("Secret", "/data/ssh_host_ed25519_key")
-        .ignoring("Secret", "/data/ssh_host_ed25519_key.pub")
+        .ignore_field("KiteVirtualMachine", "/status/guestKey")
+        .ignore_field("Secret", "/data/id_ed25519")
+        .ignore_field("Secret", "/data/id_ed25519.pub")
+        .ignore_field("Secret", "/data/ssh_host_ed25519_key")
+        .ignore_field("Secret", "/data/ssh_host_ed25519_key.pub")
         // Has the keys in it; that they are those of the key Secret is asked at
         // every step.
-        .ignoring("Secret", "/data/userdata")
+        .ignore_field("Secret", "/data/userdata")
         // By when the instance was looked at, and by its uid.
-        .ignoring(
+        .ignore_field(
             "VirtualMachineInstance",
             "/status/phaseTransitionTimestamps",
         )
-        .ignoring("VirtualMachineInstance", "/status/interfaces/0/mac")
-        .ignoring("KiteVirtualMachine", "/status/restart/instanceUid")
+        .ignore_field("VirtualMachineInstance", "/status/interfaces/0/mac")
+        .ignore_field("KiteVirtualMachine", "/status/restart/instanceUid")
         // Of a machine that a rival had made anew: how often it was written, what of
         // its former life it remembers, and what it was started from.
-        .telling_the_past(MACHINE, MACHINE, "/status/desiredGeneration")
-        .telling_the_past(MACHINE, MACHINE, "/status/observedGeneration")
-        .telling_the_past(MACHINE, MACHINE, "/status/conditions")
-        .telling_the_past(MACHINE, MACHINE, "/spec/template/spec/domain/firmware")
-        .telling_the_past(MACHINE, "ControllerRevision", "")
-        .telling_the_past(
+        .ignore_field_if_replaced(MACHINE, MACHINE, "/status/desiredGeneration")
+        .ignore_field_if_replaced(MACHINE, MACHINE, "/status/observedGeneration")
+        .ignore_field_if_replaced(MACHINE, MACHINE, "/status/conditions")
+        .ignore_field_if_replaced(MACHINE, MACHINE, "/spec/template/spec/domain/firmware")
+        .ignore_field_if_replaced(MACHINE, "ControllerRevision", "")
+        .ignore_field_if_replaced(
             MACHINE,
             "VirtualMachineInstance",
             "/metadata/annotations/kubevirt.io~1vm-generation",
         )
-        .telling_the_past(
+        .ignore_field_if_replaced(
             MACHINE,
             "VirtualMachineInstance",
             "/status/virtualMachineRevisionName",
         )
         // Whoever deletes a disk's claim has its data deleted, and it cannot be had
         // back: it stays marked until its VM stops.
-        .sparing("persistentvolumeclaims")
+        .protect_from_rivals("persistentvolumeclaims")
         // An offer that is deleted and made again is another offer.
-        .sparing("kitevirtualmachineoffers.hy3ons.github.io")
+        .protect_from_rivals("kitevirtualmachineoffers.hy3ons.github.io")
         // One binary runs all of them.
         .one_process()
         .forbid_noop_writes()

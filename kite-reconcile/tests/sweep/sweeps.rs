@@ -287,7 +287,7 @@ sweeps!(
     scenarios::platform_exposure,
     scenarios::one_name_for_two,
     scenarios::suspension,
-    scenarios::vm_before_walls,
+    scenarios::vm_before_network_policies,
     scenarios::vm_restart,
     scenarios::vm_expiry,
     scenarios::platform_life,

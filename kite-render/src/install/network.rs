@@ -18,7 +18,7 @@ use k8s_openapi::{
 use kite_core::labels;
 
 use super::{Installation, Process, metadata};
-use crate::walls::{Pods, Walls, block, port, some_list, tcp};
+use crate::isolation::{Isolation, Pods, block, port, some_list, tcp};
 
 /// What Kite's pods are kept to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,8 +40,8 @@ pub struct Network {
 impl Default for Network {
     fn default() -> Self {
         Self {
-            web_from: Walls::default().ingress_controllers,
-            dns: Walls::default().dns,
+            web_from: Isolation::default().ingress_controllers,
+            dns: Isolation::default().dns,
             dns_addresses: vec![NODE_LOCAL_DNS.to_owned()],
             api_server: ANYWHERE.map(str::to_owned).into(),
             api_server_ports: vec![443, 6443],

@@ -76,7 +76,7 @@ fn besides() -> [Right; 3] {
             NETWORK,
             ["networkpolicies"],
             ["list"],
-            "whether the walls of a Kite user stand, where there are users",
+            "whether the network policies of a Kite user stand, where there are users",
         ),
         tells(),
     ]

@@ -319,7 +319,7 @@ fn of_users() -> Vec<Right> {
             NETWORK,
             ["networkpolicies"],
             READ,
-            "the walls around them; they go with their namespace",
+            "the network policies around them; they go with their namespace",
         )
         .and(["create", "patch"])
         .within(Reach::Users),
@@ -349,13 +349,13 @@ fn of_users() -> Vec<Right> {
             CORE,
             ["nodes"],
             ["list", "watch"],
-            "addresses that walls close",
+            "addresses that network policies close",
         ),
         cluster(
             "discovery.k8s.io",
             ["endpointslices"],
             ["list", "watch"],
-            "addresses of the API server, which walls close",
+            "addresses of the API server, which network policies close",
         ),
     ]
 }

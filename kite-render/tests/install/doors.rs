@@ -1,4 +1,4 @@
-//! Ways around the walls, for who has rights of Kubernetes' own in a user's namespace.
+//! Ways around the network policies, for who has rights of Kubernetes' own in a user's namespace.
 
 use k8s_openapi::api::{
     core::v1::{Pod, Service},

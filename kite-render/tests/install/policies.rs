@@ -17,8 +17,8 @@ use kite_fake_kubevirt::kubevirt_definitions;
 use kite_render::{
     User,
     install::{Process, Profile},
+    isolation::{self, Isolation},
     namespace,
-    walls::{self, Walls},
 };
 use kube::{
     Api,
@@ -59,8 +59,11 @@ impl Stage {
         .await
         .unwrap();
         let policies: Api<NetworkPolicy> = stage.of(&controller);
-        for policy in walls::policies(&user, &Walls::default(), &["kite-images".to_owned()].into())
-        {
+        for policy in isolation::policies(
+            &user,
+            &Isolation::default(),
+            &["kite-images".to_owned()].into(),
+        ) {
             policies.create(&params, &policy).await.unwrap();
         }
         let vms: Api<KiteVirtualMachine> = stage.of(ADMIN);
@@ -143,12 +146,12 @@ async fn kites_finalizers_are_taken_off_by_the_controller_only() {
     let users: Api<KiteUser> = Api::all(stage.cluster.client_as(ADMIN));
     refused(merge(&users, "ann", &less(&[])).await, "kite-finalizers");
     let policies: Api<NetworkPolicy> = stage.of(ADMIN);
-    let patched = merge(&policies, walls::EGRESS_POLICY, &less(&[])).await;
+    let patched = merge(&policies, isolation::EGRESS_POLICY, &less(&[])).await;
     refused(patched, "kite-finalizers");
 }
 
 #[tokio::test]
-async fn walls_are_written_by_the_controller_only() {
+async fn network_policies_are_written_by_the_controller_only() {
     let stage = Stage::new().await;
     let open = json!({"spec": {"egress": [{}]}});
     let write = async |who: &str, name: &str| {
@@ -160,7 +163,7 @@ async fn walls_are_written_by_the_controller_only() {
         text(policies.delete(name, &DeleteParams::default()).await).map(drop)
     };
     let controller = Process::Controller.username("kite");
-    for name in walls::POLICIES {
+    for name in isolation::POLICIES {
         refused(write(ADMIN, name).await, "kite-walls");
         refused(delete(ADMIN, name).await, "kite-walls");
         write(&controller, name).await.unwrap();
@@ -179,17 +182,17 @@ async fn walls_are_written_by_the_controller_only() {
     refused(write(ADMIN, "own").await, "kite-walls");
     delete(ADMIN, "own").await.unwrap();
     // Who clears away a namespace that ends.
-    for name in walls::POLICIES {
+    for name in isolation::POLICIES {
         let cluster = "system:serviceaccount:kube-system:namespace-controller";
         refused(write(cluster, name).await, "kite-walls");
         delete(cluster, name).await.unwrap();
     }
     // Elsewhere the names are anybody's.
     let elsewhere: Api<NetworkPolicy> = Api::namespaced(stage.cluster.client_as(ADMIN), "default");
-    let mut wall = own;
-    wall.metadata.name = Some(walls::INGRESS_POLICY.to_owned());
+    let mut policy = own;
+    policy.metadata.name = Some(isolation::INGRESS_POLICY.to_owned());
     elsewhere
-        .create(&PostParams::default(), &wall)
+        .create(&PostParams::default(), &policy)
         .await
         .unwrap();
 }

@@ -265,7 +265,7 @@ pub(super) fn network_policies(facts: &Facts) -> Finding {
             check,
             State::Unknown,
             "no network plugin is known here that enforces NetworkPolicies",
-            "see to it that yours does: without one the walls between tenants are paper",
+            "see to it that yours does: without one nothing keeps tenants apart",
         ),
     }
 }

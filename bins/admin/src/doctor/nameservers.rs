@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{Pod, Service};
-use kite_render::walls::Walls;
+use kite_render::isolation::Isolation;
 use kube::ResourceExt;
 
 use super::{
@@ -70,7 +70,7 @@ fn is_of_node(address: &str) -> bool {
 
 /// Whether a pod of the cluster's DNS has this address.
 fn is_of_cluster_dns(pod: &Pod, address: &str) -> bool {
-    let dns = Walls::default().dns;
+    let dns = Isolation::default().dns;
     let is_one = dns.iter().any(|dns| {
         let mut labels = dns.labels.iter();
         pod.namespace().as_deref() == Some(&dns.namespace)

@@ -1,10 +1,10 @@
-//! Whether the walls around users' namespaces close the addresses that pods really have:
+//! Whether the network policies around users' namespaces close the addresses that pods really have:
 //! the controller knows the ranges that nodes name, which some network plugins ignore.
 
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Pod;
-use kite_render::walls::{Walls, addresses as of_nodes};
+use kite_render::isolation::{Isolation, addresses as of_nodes};
 use kube::ResourceExt as _;
 
 use super::{
@@ -34,11 +34,11 @@ pub(super) fn addresses(facts: &Facts, aim: &Aim) -> Finding {
             .into_iter()
             .flat_map(|it| it.blocked_networks.clone()),
     );
-    let walls = Walls::default().around(&closed);
+    let isolation = Isolation::default().around(&closed);
     let open: Vec<_> = pods
         .iter()
         .flat_map(|pod| own_addresses(pod).map(move |address| (pod, address)))
-        .filter(|(_, address)| !walls.closes(*address))
+        .filter(|(_, address)| !isolation.closes(*address))
         .map(|(pod, address)| {
             let namespace = pod.namespace().unwrap_or_default();
             format!("{address} ({namespace}/{})", pod.name_any())

@@ -43,11 +43,13 @@ pub(super) async fn controller(
     shutdown: CancellationToken,
 ) -> anyhow::Result<&'static str> {
     // The only one of its cluster: no election.
-    Operator::alone()
+    Operator::without_election()
         .run(
             client,
             |client| {
-                ControllerContext::new(KubeCluster::new(client).creating_as(managers::CONTROLLER))
+                ControllerContext::new(
+                    KubeCluster::new(client).with_field_manager(managers::CONTROLLER),
+                )
             },
             shutdown,
         )
@@ -95,7 +97,7 @@ pub(super) async fn gateway(
     ));
     let wishes = watch_connections(client.clone(), reporter.instance());
     let connections = tokio::spawn(reporter.run(
-        KubeCluster::new(client.clone()).creating_as(managers::GATEWAY),
+        KubeCluster::new(client.clone()).with_field_manager(managers::GATEWAY),
         names::PLATFORM_NAMESPACE.to_owned(),
         wishes,
         gateway.sessions(),
@@ -154,7 +156,7 @@ pub(super) async fn api(
         .await?;
     let wishes = watch_connections(client.clone(), reporter.instance());
     let consoles = tokio::spawn(reporter.run(
-        KubeCluster::new(client).creating_as(managers::API),
+        KubeCluster::new(client).with_field_manager(managers::API),
         names::PLATFORM_NAMESPACE.to_owned(),
         wishes,
         ApiConsoles(state.clone()),

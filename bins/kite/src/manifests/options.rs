@@ -11,8 +11,8 @@ use kite_core::{
 };
 use kite_render::{
     install::{Audit, Containers, Installation, Invalid, Monitoring, Profile, Recordings, Storage},
+    isolation::Pods,
     namespace::PodSecurity,
-    walls::Pods,
 };
 
 use super::values::{

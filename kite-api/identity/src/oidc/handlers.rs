@@ -6,7 +6,7 @@ use kite_core::{
     cluster::{ClusterExt as _, ObjectKey},
     crd::{KiteSession, SignInProvider},
 };
-use kite_rest::{Found, Named, Problem, audit::note};
+use kite_rest::{Named, Problem, Redirect, audit::note};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use url::form_urlencoded::Serializer;
@@ -46,7 +46,7 @@ pub(crate) async fn start(
     visit: Visit,
     Path(Named { name }): Path<Named>,
     Query(Wish { return_to }): Query<Wish>,
-) -> Result<Found, Problem> {
+) -> Result<Redirect, Problem> {
     let return_to = return_to.unwrap_or_else(|| "/".to_owned());
     let started = async {
         if !is_local_path(&return_to) {
@@ -61,7 +61,7 @@ pub(crate) async fn start(
         begin(&state, &provider, &visit, return_to, None).await
     };
     match started.await {
-        Ok(started) => Ok(Found::at(&started.url).cookies([started.cookie])),
+        Ok(started) => Ok(Redirect::at(&started.url).cookies([started.cookie])),
         Err(failure) => told(&visit, SIGN_IN_PAGE, &name, failure, None),
     }
 }
@@ -86,7 +86,7 @@ pub(crate) async fn callback(
     visit: Visit,
     Path(Named { name }): Path<Named>,
     Query(returned): Query<Returned>,
-) -> Result<Found, Problem> {
+) -> Result<Redirect, Problem> {
     let given = returned.state.as_deref().unwrap_or_default();
     let flow = match Flow::find(&state, &visit, given).await {
         Ok(flow) => flow,
@@ -100,7 +100,7 @@ pub(crate) async fn callback(
     let outcome = match ended {
         Ok(cookies) => {
             let cookies = cookies.into_iter().chain(cookie);
-            return Ok(Found::at(&flow.return_to).cookies(cookies));
+            return Ok(Redirect::at(&flow.return_to).cookies(cookies));
         }
         Err(failure) => failure,
     };
@@ -252,7 +252,7 @@ fn told(
     provider: &str,
     failure: Failure,
     cookie: Option<HeaderValue>,
-) -> Result<Found, Problem> {
+) -> Result<Redirect, Problem> {
     tracing::info!(provider, code = failure.code(), "no sign-in at a provider");
     if !visit.shows_pages {
         return Err(failure.problem().with_cookies(cookie.into_iter().collect()));
@@ -261,5 +261,5 @@ fn told(
         .append_pair("failed", failure.code())
         .append_pair("provider", provider)
         .finish();
-    Ok(Found::at(&format!("{page}?{query}")).cookies(cookie))
+    Ok(Redirect::at(&format!("{page}?{query}")).cookies(cookie))
 }

@@ -24,7 +24,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Ok(uid.as_deref() == Some(holder.uid.as_str()))",
             "Ok(uid.is_some())",
         )],
-        first: (Scenarios, "walls_of_names::"),
+        first: (Scenarios, "names::"),
     },
     Mutation {
         name: "claim-won-by-the-second",
@@ -44,7 +44,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if reservation.spec.holder == wanted.spec.holder || reservation.spec.kept.is_some() {",
             "if reservation.spec.holder.name == wanted.spec.holder.name || reservation.spec.kept.is_some() {",
         )],
-        first: (Scenarios, "walls_of_names::"),
+        first: (Scenarios, "names::"),
     },
     Mutation {
         name: "dropped-claim-kept",

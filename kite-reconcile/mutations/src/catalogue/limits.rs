@@ -151,13 +151,13 @@ pub(super) const ALL: &[Mutation] = &[
         name: "api-server-reached",
         what: "lets VMs reach an API server that is on no node",
         file: USER,
-        edits: &[(".chain(kite_render::walls::endpoints(&servers))", "")],
+        edits: &[(".chain(kite_render::isolation::endpoints(&servers))", "")],
         first: (Scenarios, "users::vms_are"),
     },
     Mutation {
-        name: "vm-without-walls",
+        name: "vm-without-network-policies",
         what: "makes a VM in a user's namespace without a user",
-        file: "kite-reconcile/src/vm/walls.rs",
+        file: "kite-reconcile/src/vm/isolation.rs",
         edits: &[(
             "let Some(owner) = &seen.owner else {",
             "let Some(owner) = &seen.owner else { return None };

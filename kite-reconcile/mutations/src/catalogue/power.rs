@@ -48,7 +48,7 @@ pub(super) const ALL: &[Mutation] = &[
         file: STEP,
         edits: &[(
             "cluster.delete_unchanged(object, propagation)",
-            "cluster.remove(object, propagation)",
+            "cluster.delete_by_uid(object, propagation)",
         )],
         first: (Scenarios, "expiry::more_time"),
     },

@@ -24,6 +24,6 @@ pub(super) const ALL: &[Mutation] = &[
             "generate_name: Some(name),
              labels: Some(labels::for_vm(vm.namespace, vm.name)),",
         )],
-        first: (Scenarios, "walls_of_names::"),
+        first: (Scenarios, "names::"),
     },
 ];

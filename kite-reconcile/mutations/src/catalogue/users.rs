@@ -4,7 +4,7 @@ use super::Mutation;
 use crate::suite::Suite::{Properties, Scenarios, Sweep};
 
 const USER: &str = "kite-reconcile/src/user/plan.rs";
-const WALLS: &str = "kite-reconcile/src/user/walls.rs";
+const ISOLATION: &str = "kite-reconcile/src/user/isolation.rs";
 const DRAFT: &str = "kite-reconcile/src/user/draft.rs";
 const IMAGE: &str = "kite-reconcile/src/image/import.rs";
 
@@ -20,8 +20,8 @@ pub(super) const ALL: &[Mutation] = &[
         first: (Sweep, "user_deletion::crashes"),
     },
     Mutation {
-        name: "walls-before-vms",
-        what: "deletes a user's namespace, and the walls in it, before the VMs",
+        name: "network-policies-before-vms",
+        what: "deletes a user's namespace, and the network policies in it, before the VMs",
         file: "kite-reconcile/src/user/delete.rs",
         edits: &[(
             "if !seen.vms.is_empty() {",
@@ -30,16 +30,16 @@ pub(super) const ALL: &[Mutation] = &[
         first: (Sweep, "user_deletion::crashes"),
     },
     Mutation {
-        name: "walls-let-go-under-machines",
-        what: "lets go of walls that somebody deleted while machines run behind them",
-        file: WALLS,
+        name: "network-policies-let-go-under-machines",
+        what: "lets go of network policies that somebody deleted while machines run behind them",
+        file: ISOLATION,
         edits: &[("!seen.has_machines && (", "(")],
         first: (Sweep, "namespace_deletion::crashes"),
     },
     Mutation {
-        name: "walls-held-for-ever",
-        what: "holds the walls of a namespace that goes though nothing runs in it",
-        file: WALLS,
+        name: "network-policies-held-for-ever",
+        what: "holds the network policies of a namespace that goes though nothing runs in it",
+        file: ISOLATION,
         edits: &[(
             "(Some(_), Some(held)) if may_fall => {",
             "(Some(_), Some(held)) if may_fall && !is_ending => {",
@@ -47,18 +47,18 @@ pub(super) const ALL: &[Mutation] = &[
         first: (Sweep, "user_deletion::crashes"),
     },
     Mutation {
-        name: "walls-not-held",
-        what: "makes walls without the finalizer",
-        file: "kite-render/src/walls.rs",
+        name: "network-policies-not-held",
+        what: "makes network policies without the finalizer",
+        file: "kite-render/src/isolation.rs",
         edits: &[(
-            "finalizers: Some(vec![WALLS_FINALIZER.to_owned()]),",
-            "finalizers: Some(vec![WALLS_FINALIZER.to_owned()]).filter(|_| false),",
+            "finalizers: Some(vec![NETWORK_POLICY_FINALIZER.to_owned()]),",
+            "finalizers: Some(vec![NETWORK_POLICY_FINALIZER.to_owned()]).filter(|_| false),",
         )],
         first: (Sweep, "namespace_deletion::crashes"),
     },
     Mutation {
-        name: "walls-not-put-right",
-        what: "leaves a wall open that somebody has opened",
+        name: "network-policies-not-put-right",
+        what: "leaves a network policy open that somebody has opened",
         file: DRAFT,
         edits: &[(
             "if !stored.is_some_and(|stored| is_applied(desired, stored)) {",
@@ -118,7 +118,7 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "namespace-of-others-used",
-        what: "builds a user's walls in a namespace that is somebody else's",
+        what: "builds a user's network policies in a namespace that is somebody else's",
         file: "kite-reconcile/src/user/namespace.rs",
         edits: &[(
             "return draft.wait(\"NameTaken\", message);",
@@ -173,8 +173,8 @@ pub(super) const ALL: &[Mutation] = &[
         first: (Properties, "image_laws::"),
     },
     Mutation {
-        name: "walls-applied-for-ever",
-        what: "applies a user's walls and quota though they stand",
+        name: "network-policies-applied-for-ever",
+        what: "applies a user's network policies and quota though they stand",
         file: DRAFT,
         edits: &[(
             "if !stored.is_some_and(|stored| is_applied(desired, stored)) {",

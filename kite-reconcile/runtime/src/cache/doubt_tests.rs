@@ -92,7 +92,9 @@ async fn what_was_refused_or_not_sent_casts_no_doubt() {
     assert_eq!(it.requests(it.seen("a")).await, (Some("1".to_owned()), 0));
     *it.next.lock() = Fate::NotLeader(NotLeader::NotSent);
     it.cached.create(&map("b", "1")).await.unwrap_err();
-    let removed = it.cached.remove(&made, PropagationPolicy::Background);
+    let removed = it
+        .cached
+        .delete_by_uid(&made, PropagationPolicy::Background);
     removed.await.unwrap_err();
     assert_eq!(it.requests(it.listed()).await, (names(&["a"]), 0));
     assert_eq!(it.requests(it.seen("b")).await, (None, 0));
@@ -110,7 +112,7 @@ async fn an_answer_that_comes_after_the_end_was_shown_is_not_believed() {
     let asked = table.mark();
     let made = it.plain.create(&map("a", "1")).await.unwrap();
     it.hears(Event::Apply(made.clone()));
-    let removed = it.plain.remove(&made, PropagationPolicy::Background);
+    let removed = it.plain.delete_by_uid(&made, PropagationPolicy::Background);
     removed.await.unwrap();
     it.hears(Event::Delete(made.clone()));
     table.note(&made, asked);
@@ -125,7 +127,7 @@ async fn an_object_that_was_replaced_unseen_is_told_to_be_gone() {
     let first = it.plain.create(&map("a", "1")).await.unwrap();
     it.hears(Event::Apply(first.clone()));
     let replace = async |it: &Lagging, old: &ConfigMap| {
-        let removed = it.plain.remove(old, PropagationPolicy::Background);
+        let removed = it.plain.delete_by_uid(old, PropagationPolicy::Background);
         removed.await.unwrap();
         it.plain.create(&map("a", "2")).await.unwrap()
     };
@@ -179,7 +181,7 @@ async fn an_object_outside_of_what_is_watched_is_asked_for_less_and_less_often()
     let ((), requests) = it.requests(hour).await;
     assert!((5..=15).contains(&requests), "{requests}");
     // Its end is noticed all the same.
-    let removed = it.plain.remove(&made, PropagationPolicy::Background);
+    let removed = it.plain.delete_by_uid(&made, PropagationPolicy::Background);
     removed.await.unwrap();
     tokio::time::sleep(Duration::from_secs(601)).await;
     assert_eq!(it.seen("a").await, None);

@@ -9,7 +9,7 @@ use kite_cluster::{Object, ObjectKey};
 use parking_lot::RwLock;
 
 use super::table::Query;
-use crate::kinds::IndexedBy;
+use crate::kinds::Indexers;
 
 const NAMESPACE: &str = "namespace";
 
@@ -17,14 +17,14 @@ type Keys = HashMap<(&'static str, String), BTreeSet<Arc<ObjectKey>>>;
 
 /// The index of a table.
 pub(super) struct Index<K> {
-    by: IndexedBy<K>,
+    indexers: Indexers<K>,
     keys: RwLock<Keys>,
 }
 
 impl<K: Object> Index<K> {
-    pub(super) fn new(by: IndexedBy<K>) -> Self {
+    pub(super) fn new(indexers: Indexers<K>) -> Self {
         Self {
-            by,
+            indexers,
             keys: RwLock::default(),
         }
     }
@@ -67,21 +67,28 @@ impl<K: Object> Index<K> {
     /// All that a query can find, and little else; none if that is not known.
     pub(super) fn narrow(&self, query: &Query) -> Option<Vec<Arc<ObjectKey>>> {
         let by_label = query.labels.iter().find_map(|(label, value)| {
-            let label = self.by.labels.iter().find(|indexed| *indexed == label)?;
+            let label = self
+                .indexers
+                .labels
+                .iter()
+                .find(|indexed| *indexed == label)?;
             Some((*label, value.as_str()))
         });
-        let by_namespace = query.namespace.as_deref().filter(|_| self.by.namespace);
+        let by_namespace = query
+            .namespace
+            .as_deref()
+            .filter(|_| self.indexers.namespace);
         let (name, value) = by_label.or(by_namespace.map(|value| (NAMESPACE, value)))?;
         Some(self.with(name, value))
     }
 
     fn entries(&self, object: &K) -> Vec<(&'static str, String)> {
         let meta = object.meta();
-        let mut entries = (self.by.others)(object);
-        let namespace = meta.namespace.as_ref().filter(|_| self.by.namespace);
+        let mut entries = (self.indexers.functions)(object);
+        let namespace = meta.namespace.as_ref().filter(|_| self.indexers.namespace);
         entries.extend(namespace.map(|namespace| (NAMESPACE, namespace.clone())));
         let labels = meta.labels.as_ref();
-        entries.extend(self.by.labels.iter().filter_map(|label| {
+        entries.extend(self.indexers.labels.iter().filter_map(|label| {
             let value = labels?.get(*label)?;
             Some((*label, value.clone()))
         }));

@@ -70,14 +70,14 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use tokio::sync::watch;
 
 pub use self::table::PATIENCE;
-pub use self::watches::{Running, Unheard, Watches};
+pub use self::watches::{Running, Watches, WithoutListener};
 pub use self::{cluster::CachedCluster, feed::CacheWriter, reading::uncached};
 use self::{
     index::Index,
     shelf::{Filler, Shelf},
     table::Table,
 };
-pub use crate::kinds::IndexedBy;
+pub use crate::kinds::Indexers;
 use crate::kinds::KindOptions;
 
 /// What is known of some kinds of objects. Clones share it.
@@ -90,12 +90,12 @@ pub struct Caches {
 struct Entry {
     table: Box<dyn Any + Send + Sync>,
     filled: watch::Receiver<bool>,
-    held: Box<dyn Fn() -> Held + Send + Sync>,
+    stats: Box<dyn Fn() -> CacheStats + Send + Sync>,
 }
 
 /// What a cache holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct CacheStats {
     /// The kind.
     pub kind: String,
     /// How many objects.
@@ -150,8 +150,12 @@ impl Caches {
     }
 
     /// The objects of kind `K` that an index finds by this value, as the watch
-    /// has shown them; see [`IndexedBy::others`]. None without such an index.
-    pub fn found<K: Object>(&self, name: &'static str, value: &str) -> Option<Vec<ObjectRef<K>>> {
+    /// has shown them; see [`Indexers::functions`]. None without such an index.
+    pub fn by_index<K: Object>(
+        &self,
+        name: &'static str,
+        value: &str,
+    ) -> Option<Vec<ObjectRef<K>>> {
         let index = self.table::<K>()?.index.as_ref()?;
         let keys = index.with(name, value).into_iter();
         let references = keys.map(|key| {
@@ -166,13 +170,13 @@ impl Caches {
     pub fn remembered(&self) -> usize {
         self.of
             .values()
-            .map(|entry| (entry.held)().remembered)
+            .map(|entry| (entry.stats)().remembered)
             .sum()
     }
 
     /// What is held of each kind, in the order of their names.
-    pub fn held(&self) -> Vec<Held> {
-        let mut held: Vec<_> = self.of.values().map(|entry| (entry.held)()).collect();
+    pub fn stats(&self) -> Vec<CacheStats> {
+        let mut held: Vec<_> = self.of.values().map(|entry| (entry.stats)()).collect();
         held.sort_by(|a, b| a.kind.cmp(&b.kind));
         held
     }
@@ -213,10 +217,10 @@ impl Builder {
     /// [`store`](CacheWriter::store).
     pub fn writer<K: Object>(
         &mut self,
-        by: Option<IndexedBy<K>>,
+        indexers: Option<Indexers<K>>,
         transform: fn(&mut K),
     ) -> CacheWriter<K> {
-        self.filled_by(Filler::whole(), by, transform)
+        self.filled_by(Filler::whole(), indexers, transform)
     }
 
     /// As [`writer`](Self::writer), for a kind of which there are many objects and no
@@ -224,29 +228,33 @@ impl Builder {
     /// by whoever reads one.
     pub fn packed<K: Object>(
         &mut self,
-        by: Option<IndexedBy<K>>,
+        indexers: Option<Indexers<K>>,
         transform: fn(&mut K),
     ) -> CacheWriter<K> {
-        self.filled_by(Filler::packed(), by, transform)
+        self.filled_by(Filler::packed(), indexers, transform)
     }
 
     /// As [`writer`](Self::writer) or [`packed`](Self::packed), as `options` say. The watch has to
     /// select what they select.
     pub fn writer_for<K: Object>(&mut self, options: &KindOptions<K>) -> CacheWriter<K> {
         if options.is_packed {
-            self.packed(options.by, options.transform)
+            self.packed(options.indexers, options.transform)
         } else {
-            self.writer(options.by, options.transform)
+            self.writer(options.indexers, options.transform)
         }
     }
 
     fn filled_by<K: Object>(
         &mut self,
         filler: Filler<K>,
-        by: Option<IndexedBy<K>>,
+        indexers: Option<Indexers<K>>,
         transform: fn(&mut K),
     ) -> CacheWriter<K> {
-        let table = Arc::new(Table::new(filler.shelf(), by.map(Index::new), transform));
+        let table = Arc::new(Table::new(
+            filler.shelf(),
+            indexers.map(Index::new),
+            transform,
+        ));
         self.insert(Arc::clone(&table));
         CacheWriter::new(filler, table)
     }
@@ -255,7 +263,7 @@ impl Builder {
         let counted = Arc::clone(&table);
         let entry = Entry {
             filled: table.filled.subscribe(),
-            held: Box::new(move || counted.held()),
+            stats: Box::new(move || counted.stats()),
             table: Box::new(table),
         };
         self.of.insert(TypeId::of::<K>(), entry);

@@ -18,7 +18,7 @@ use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::{sync::watch, time::Instant};
 
 use super::{
-    Held,
+    CacheStats,
     index::Index,
     memo::{Versions, digest},
     packed::Unreadable,
@@ -466,7 +466,7 @@ impl<K: Object> Table<K> {
     }
 
     /// What is held.
-    pub(super) fn held(&self) -> Held {
+    pub(super) fn stats(&self) -> CacheStats {
         let (objects, packed_bytes) = self.shelf.size();
         let reach = self.reach.read();
         let written = self.written.read();
@@ -479,7 +479,7 @@ impl<K: Object> Table<K> {
             one.unshown(stored.as_deref())
         });
         let longest_unshown = unshown.max().unwrap_or_default();
-        Held {
+        CacheStats {
             kind: K::kind(&()).into_owned(),
             objects,
             packed_bytes,

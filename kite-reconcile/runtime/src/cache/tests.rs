@@ -64,7 +64,7 @@ impl Lagging {
         let fake = FakeCluster::builder().build().unwrap();
         let plain = KubeCluster::new(fake.client());
         let mut builder = Caches::builder();
-        let writer = builder.packed(Some(IndexedBy::NAMESPACE), |_| {});
+        let writer = builder.packed(Some(Indexers::NAMESPACE), |_| {});
         let next = Arc::default();
         let inner = KubeCluster::new(fateful(&fake, &next));
         let cached = CachedCluster::new(inner, builder.build());
@@ -177,7 +177,7 @@ async fn what_was_written_is_seen_though_the_watch_lags() {
 #[tokio::test(start_paused = true)]
 async fn how_long_the_watch_is_behind_is_known() {
     let mut it = Lagging::filled();
-    let behind = |it: &Lagging| it.cached.caches().held()[0].longest_unshown.as_secs();
+    let behind = |it: &Lagging| it.cached.caches().stats()[0].longest_unshown.as_secs();
     // Busy: each version is shown when the next one is written already.
     let mut before = it.cached.apply(ME, &map("a", "0")).await.unwrap();
     for i in 1..100 {
@@ -199,7 +199,7 @@ async fn how_long_the_watch_is_behind_is_known() {
     it.hears(Event::Apply(before.clone()));
     assert_eq!(behind(&it), 0);
     it.cached
-        .remove(&before, PropagationPolicy::Background)
+        .delete_by_uid(&before, PropagationPolicy::Background)
         .await
         .unwrap();
     assert_eq!(it.seen("a").await, None);
@@ -214,7 +214,7 @@ async fn what_others_deleted_before_the_watch_showed_our_write_is_gone() {
     let mut it = Lagging::filled();
     let made = it.cached.apply(ME, &map("a", "1")).await.unwrap();
     it.plain
-        .remove(&made, PropagationPolicy::Background)
+        .delete_by_uid(&made, PropagationPolicy::Background)
         .await
         .unwrap();
     it.hears(Event::Apply(made.clone()));
@@ -231,7 +231,7 @@ async fn a_list_that_lacks_what_was_written_is_doubted_after_a_while() {
     // The list may be older than the write.
     assert_eq!(it.requests(it.seen("a")).await, (Some("1".to_owned()), 0));
     it.plain
-        .remove(&made, PropagationPolicy::Background)
+        .delete_by_uid(&made, PropagationPolicy::Background)
         .await
         .unwrap();
     tokio::time::sleep(PATIENCE * 2).await;
@@ -245,7 +245,7 @@ async fn a_deleted_object_is_not_seen_again_in_an_old_store() {
     let made = it.cached.apply(ME, &map("a", "1")).await.unwrap();
     it.hears(Event::Apply(made.clone()));
     it.cached
-        .remove(&made, PropagationPolicy::Background)
+        .delete_by_uid(&made, PropagationPolicy::Background)
         .await
         .unwrap();
     // That nothing holds it was answered.
@@ -262,7 +262,7 @@ async fn a_late_watch_does_not_bring_a_deleted_object_back() {
     let mut it = Lagging::filled();
     let made = it.cached.apply(ME, &map("a", "1")).await.unwrap();
     it.cached
-        .remove(&made, PropagationPolicy::Background)
+        .delete_by_uid(&made, PropagationPolicy::Background)
         .await
         .unwrap();
     assert_eq!(it.seen("a").await, None);
@@ -348,20 +348,20 @@ async fn only_what_the_watch_has_confirmed_can_be_checked_later() {
 #[tokio::test(start_paused = true)]
 async fn an_index_follows_the_objects() {
     let mut builder = Caches::builder();
-    let by = IndexedBy::<ConfigMap> {
-        others: |map| {
+    let indexers = Indexers::<ConfigMap> {
+        functions: |map| {
             let value = map.data.iter().flatten().find(|(key, _)| *key == "value");
             value
                 .map(|(_, value)| ("value", value.clone()))
                 .into_iter()
                 .collect()
         },
-        ..IndexedBy::NAMESPACE
+        ..Indexers::NAMESPACE
     };
-    let mut writer = builder.writer(Some(by), |_| {});
+    let mut writer = builder.writer(Some(indexers), |_| {});
     let caches = builder.build();
     let of = |value: &str| {
-        let found = caches.found::<ConfigMap>("value", value).unwrap();
+        let found = caches.by_index::<ConfigMap>("value", value).unwrap();
         found
             .into_iter()
             .map(|found| found.name)
@@ -426,7 +426,7 @@ async fn a_late_answer_does_not_bring_back_what_was_shown_to_be_gone() {
     let caches = it.cached.caches().clone();
     let table = caches.table::<ConfigMap>().unwrap();
     let asked = table.mark();
-    let gone = it.plain.remove(&made, PropagationPolicy::Background);
+    let gone = it.plain.delete_by_uid(&made, PropagationPolicy::Background);
     gone.await.unwrap();
     it.hears(Event::Delete(made.clone()));
     table.note(&made, asked);
@@ -487,7 +487,7 @@ async fn a_deletion_is_in_doubt_until_it_is_shown_and_only_where_it_matters() {
     };
     *it.next.lock() = Fate::Lost;
     let gone = PropagationPolicy::Background;
-    it.cached.remove(&a, gone.clone()).await.unwrap_err();
+    it.cached.delete_by_uid(&a, gone.clone()).await.unwrap_err();
     assert_eq!(list(&it, "b").await, (1, 0), "it cannot be among these");
     assert_eq!(list(&it, "a").await, (0, 1), "asked once");
     assert_eq!(list(&it, "a").await, (0, 0), "and believed");
@@ -497,7 +497,7 @@ async fn a_deletion_is_in_doubt_until_it_is_shown_and_only_where_it_matters() {
         .await
         .unwrap()
         .unwrap();
-    it.cached.remove(&b, gone).await.unwrap_err();
+    it.cached.delete_by_uid(&b, gone).await.unwrap_err();
     it.hears(Event::Delete(b));
     assert_eq!(list(&it, "b").await, (0, 0), "shown");
     it.hears(Event::Delete(a));
@@ -512,7 +512,7 @@ async fn a_deletion_that_finalizers_hold_up_is_shown_by_its_beginning() {
     let made = it.plain.create(&held).await.unwrap();
     it.hears(Event::Apply(made.clone()));
     let gone = PropagationPolicy::Background;
-    let left = it.cached.remove_and_see(&made, gone).await.unwrap();
+    let left = it.cached.delete_by_uid_and_get(&made, gone).await.unwrap();
     assert!(left.unwrap().metadata.deletion_timestamp.is_some());
     assert_eq!(it.requests(it.seen("a")).await, (Some("1".to_owned()), 0));
     let going = it

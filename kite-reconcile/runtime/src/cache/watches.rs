@@ -84,8 +84,8 @@ impl<P: Kinds> Watches<P> {
     }
 
     /// Watches all that a controller of `K` hears of, and tells nobody.
-    pub fn unheard(&mut self) -> Unheard<'_, P> {
-        Unheard(self)
+    pub fn without_listener(&mut self) -> WithoutListener<'_, P> {
+        WithoutListener(self)
     }
 
     /// Tells `listener` each object of kind `W` that an event is about.
@@ -139,15 +139,15 @@ impl<P: Kinds> Watches<P> {
 }
 
 /// Has the kinds watched that a controller listens to, and tells nobody.
-pub struct Unheard<'a, P: Kinds>(&'a mut Watches<P>);
+pub struct WithoutListener<'a, P: Kinds>(&'a mut Watches<P>);
 
-impl<P: Kinds> fmt::Debug for Unheard<'_, P> {
+impl<P: Kinds> fmt::Debug for WithoutListener<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Unheard").field(&self.0).finish()
+        f.debug_tuple("WithoutListener").field(&self.0).finish()
     }
 }
 
-impl<P: Kinds, K: Object> Listener<K> for Unheard<'_, P> {
+impl<P: Kinds, K: Object> Listener<K> for WithoutListener<'_, P> {
     fn on<W, M>(self, _config: watcher::Config, _start: fn() -> M) -> Self
     where
         W: Object,

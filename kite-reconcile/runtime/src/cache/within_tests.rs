@@ -174,7 +174,9 @@ impl World {
     async fn unbind(&self, user: &str) {
         let key = ObjectKey::namespaced(home(user), ROLE);
         let binding: RoleBinding = self.plain.get(&key).await.unwrap();
-        let gone = self.plain.remove(&binding, PropagationPolicy::Background);
+        let gone = self
+            .plain
+            .delete_by_uid(&binding, PropagationPolicy::Background);
         gone.await.unwrap();
         pause(1).await;
     }
@@ -226,7 +228,7 @@ async fn namespaces_come_and_go_with_their_bindings() {
     assert_eq!(it.known(ANN, "none"), None);
     assert_eq!(it.told(), ["-of-ann"], "whoever may have it looks again");
     assert_eq!(it.known(BOB, "of-bob"), Some(true));
-    let held = it.caches.held().into_iter();
+    let held = it.caches.stats().into_iter();
     let held: Vec<_> = held.filter(|it| it.kind == "Secret").collect();
     assert_eq!(held[0].objects, 2, "the known one, and bob's");
 
@@ -370,5 +372,5 @@ fn a_list_says_nothing_of_other_places() {
     writer.leave(&a, ignore);
     assert_eq!(known("a", "x"), None);
     assert_eq!(known("b", "z"), Some(true));
-    assert_eq!(caches.held()[0].objects, 2);
+    assert_eq!(caches.stats()[0].objects, 2);
 }

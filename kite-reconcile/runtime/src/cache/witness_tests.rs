@@ -28,7 +28,7 @@ async fn with(object: &ConfigMap) -> (Lagging, ConfigMap) {
 
 async fn sees_off(it: &Lagging, object: &ConfigMap) -> Result<(), ClusterError> {
     let background = PropagationPolicy::Background;
-    seeing_off(Some(web()), it.cached.remove(object, background)).await
+    seeing_off(Some(web()), it.cached.delete_by_uid(object, background)).await
 }
 
 /// What the last look at the object finds, and by how many requests.
@@ -38,7 +38,9 @@ async fn found(it: &Lagging, name: &str) -> (Option<String>, usize) {
 
 /// Somebody else has the object deleted.
 async fn deleted(it: &Lagging, object: &ConfigMap) {
-    let gone = it.plain.remove(object, PropagationPolicy::Background);
+    let gone = it
+        .plain
+        .delete_by_uid(object, PropagationPolicy::Background);
     gone.await.unwrap();
 }
 

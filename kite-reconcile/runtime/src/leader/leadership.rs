@@ -71,12 +71,12 @@ pub struct Leadership(Arc<Inner>);
 
 impl Leadership {
     /// Of a process that is the only one: it always leads.
-    pub fn alone() -> Self {
+    pub fn always() -> Self {
         Self::starting(State::Alone)
     }
 
     /// Of a process that has to win an election first ([`lead`](super::lead)).
-    pub fn contended() -> Self {
+    pub fn candidate() -> Self {
         Self::starting(State::Waiting(None))
     }
 

@@ -11,7 +11,7 @@ use prometheus_client::{
     metrics::{MetricType, gauge::ConstGauge},
 };
 
-use crate::cache::{Caches, Held};
+use crate::cache::{CacheStats, Caches};
 
 /// The caches that are counted.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +33,7 @@ impl CacheCensus {
     }
 }
 
-type Figure = fn(&Held) -> usize;
+type Figure = fn(&CacheStats) -> usize;
 
 const FIGURES: [(&str, &str, Figure); 7] = [
     (
@@ -78,7 +78,7 @@ impl Collector for CacheCensus {
         let Some(caches) = self.lock().clone() else {
             return Ok(());
         };
-        let held = caches.held();
+        let held = caches.stats();
         for (name, help, figure) in FIGURES {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for one in &held {

@@ -9,7 +9,7 @@ use kite_cluster::{Cluster, ClusterError, FieldManager, Object, conditions::Repo
 use kube::core::object::HasStatus;
 
 use super::{Change, Done, Plan, Refusal, Step, Urgency};
-use crate::{Error, Failure, Listener, events::EventRecord, queue::Stage};
+use crate::{Error, Failure, Listener, events::EventRecord, queue::Progress};
 
 /// How an operator's changes are carried out and told of, whatever kind they are made for.
 #[async_trait]
@@ -72,14 +72,14 @@ pub trait Planner: Send + Sync {
     /// What carries the changes out.
     fn executor(&self) -> &Self::Executor;
 
-    /// As [`Reconciler::hears`](crate::Reconciler::hears).
-    fn hears<L: Listener<Self::Object>>(listener: L) -> L {
+    /// As [`Reconciler::watches`](crate::Reconciler::watches).
+    fn watches<L: Listener<Self::Object>>(listener: L) -> L {
         listener
     }
 
-    /// As [`Reconciler::stage`](crate::Reconciler::stage).
-    fn stage(_object: &Self::Object) -> Stage {
-        Stage::AtRest
+    /// As [`Reconciler::progress`](crate::Reconciler::progress).
+    fn progress(_object: &Self::Object) -> Progress {
+        Progress::AtRest
     }
 
     /// Looks at all that the plan depends on: a fixed, small set of reads.

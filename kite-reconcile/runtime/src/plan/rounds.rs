@@ -23,7 +23,7 @@ use crate::{
         uncached,
     },
     context::kind_of,
-    queue::Stage,
+    queue::Progress,
 };
 
 /// Rounds of planning and executing in one reconcile. The longest way, from
@@ -57,12 +57,12 @@ impl<R: Planner + 'static> Reconciler for R {
     type Object = R::Object;
     type Error = ErrorOf<R>;
 
-    fn hears<L: Listener<R::Object>>(listener: L) -> L {
-        <R as Planner>::hears(listener)
+    fn watches<L: Listener<R::Object>>(listener: L) -> L {
+        <R as Planner>::watches(listener)
     }
 
-    fn stage(object: &R::Object) -> Stage {
-        <R as Planner>::stage(object)
+    fn progress(object: &R::Object) -> Progress {
+        <R as Planner>::progress(object)
     }
 
     async fn reconcile<C: Cluster>(

@@ -9,7 +9,7 @@
 //! use kite_runtime::{leader::Leadership, wire::{ClientLayer, RateLimiter}};
 //!
 //! # async fn example() -> Result<(), kube::Error> {
-//! let leadership = Leadership::contended();
+//! let leadership = Leadership::candidate();
 //! let client = ClientLayer::default()
 //!     .fenced_by(leadership.clone())
 //!     .rate_limited(RateLimiter::per_second(200.0, 400))

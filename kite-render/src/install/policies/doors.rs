@@ -1,5 +1,5 @@
-//! Ways around the walls and the quota, for who has rights of Kubernetes' own in a user's
-//! namespace, such as `edit`: into the pods of VMs, machines that Kite does not know, and
+//! Ways around the network policies and the quota, for who has rights of Kubernetes' own in a
+//! user's namespace, such as `edit`: into the pods of VMs, machines that Kite does not know, and
 //! ways in from outside. Administrators of the cluster are not kept from them, who look
 //! for faults there.
 
@@ -52,7 +52,7 @@ const ROUTES_OF_INGRESSES: &str =
     "system:serviceaccount:openshift-infra:ingress-to-route-controller";
 
 /// Nobody gets into the pods in which VMs run: there is what `KubeVirt` knows of the VM,
-/// its disks and its memory, and a port that is forwarded is behind the walls.
+/// its disks and its memory, and a port that is forwarded is behind the network policies.
 pub(super) fn launchers(operators: &[String]) -> Policy {
     Policy {
         name: "kite-launchers",

@@ -22,7 +22,7 @@ use k8s_openapi::{
 use kite_core::{crd, labels, names};
 
 use super::{Installation, Manifest, Process, metadata};
-use crate::walls;
+use crate::isolation;
 use kite_core::versions::wrap;
 
 /// A rule about writes.
@@ -45,7 +45,7 @@ pub(super) fn manifests(installation: &Installation) -> Vec<Manifest> {
     let namespace = &installation.namespace;
     [
         finalizers(namespace),
-        tenants::walls(namespace),
+        tenants::isolation(namespace),
         tenants::pods(&installation.operators),
         doors::launchers(&installation.operators),
         doors::machines(namespace, &installation.operators),
@@ -173,7 +173,7 @@ fn finalizers(namespace: &str) -> Policy {
     }
 }
 
-/// VMs are in the namespaces of users: elsewhere there are no walls and no quota.
+/// VMs are in the namespaces of users: elsewhere there are no network policies and no quota.
 fn namespaces() -> Policy {
     let (label, prefix) = (labels::USER_NAME, names::user_namespace(""));
     Policy {
@@ -343,7 +343,7 @@ fn rendered(policy: Policy) -> ValidatingAdmissionPolicy {
                 resource_rules: Some(rules.collect()),
                 exclude_resource_rules: None,
             }),
-            match_conditions: walls::some_list(conditions),
+            match_conditions: isolation::some_list(conditions),
             validations: Some(validations.collect()),
             ..ValidatingAdmissionPolicySpec::default()
         }),

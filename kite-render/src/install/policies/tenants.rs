@@ -1,8 +1,8 @@
 //! What nobody does in users' namespaces, also where people have `kubectl` there: open
-//! the walls, or run something beside VMs.
+//! the network policies, or run something beside VMs.
 
 use super::{CLUSTER, OBJECT, Policy, in_operators, list, not_by_controller, of_a_user};
-use crate::walls;
+use crate::isolation;
 
 /// Policies for the network of common plugins, which add up with those of Kubernetes.
 const PLUGINS: [(&str, &[&str]); 5] = [
@@ -13,11 +13,11 @@ const PLUGINS: [(&str, &[&str]); 5] = [
     ("k8s.ovn.org/*", &["egressfirewalls"]),
 ];
 
-/// The walls around users' namespaces are the controller's, and so is whatever opens
+/// The network policies around users' namespaces are the controller's, and so is whatever opens
 /// others beside them: policies for the network add up. What somebody made before there
-/// was this rule may be deleted. Namespaces end all the same: the finalizer of the walls
+/// was this rule may be deleted. Namespaces end all the same: the finalizer of the network policies
 /// holds them until nothing runs behind them.
-pub(super) fn walls(namespace: &str) -> Policy {
+pub(super) fn isolation(namespace: &str) -> Policy {
     let all = vec!["CREATE", "UPDATE", "DELETE"];
     let mut about = vec![("networking.k8s.io", vec!["networkpolicies"], all.clone())];
     about.extend(
@@ -25,7 +25,7 @@ pub(super) fn walls(namespace: &str) -> Policy {
             .iter()
             .map(|(group, resources)| (*group, resources.to_vec(), all.clone())),
     );
-    let walls = list(walls::POLICIES);
+    let policies = list(isolation::POLICIES);
     Policy {
         name: "kite-walls",
         about,
@@ -38,13 +38,15 @@ pub(super) fn walls(namespace: &str) -> Policy {
             ),
             (
                 "not-the-end-of-another",
-                format!("!(request.operation == 'DELETE' && !({OBJECT}.metadata.name in {walls}))"),
+                format!(
+                    "!(request.operation == 'DELETE' && !({OBJECT}.metadata.name in {policies}))"
+                ),
             ),
         ],
         rules: vec![(
             "false".to_owned(),
-            "the walls around a user's namespace are made by Kite's controller, and no other \
-             policy for the network is written there, as it would open them: set \
+            "the network policies around a user's namespace are made by Kite's controller, and no \
+             other policy for the network is written there, as it would open them: set \
              spec.blockedNetworks or spec.exposure of the KitePlatform"
                 .to_owned(),
         )],

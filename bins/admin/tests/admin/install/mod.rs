@@ -360,7 +360,7 @@ async fn no_process_becomes_another_or_takes_the_lead() {
         let written = cluster.create(&lease).await;
         if process == Process::Controller {
             cluster
-                .remove(&written.unwrap(), kube::api::PropagationPolicy::Background)
+                .delete_by_uid(&written.unwrap(), kube::api::PropagationPolicy::Background)
                 .await
                 .unwrap();
         } else {
@@ -402,7 +402,7 @@ async fn a_process_writes_no_secret_that_is_another_ones() {
             let written = cluster.create(&secret).await;
             if own.contains(&name) {
                 KubeCluster::new(world.client.clone())
-                    .remove(&written.unwrap(), kube::api::PropagationPolicy::Background)
+                    .delete_by_uid(&written.unwrap(), kube::api::PropagationPolicy::Background)
                     .await
                     .unwrap();
             } else {

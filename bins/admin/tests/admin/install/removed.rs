@@ -43,7 +43,7 @@ async fn with_vm(world: &World) -> KubeCluster {
         }
         ended.cancel();
     });
-    let controller = Operator::alone().run(
+    let controller = Operator::without_election().run(
         client,
         |client| Context::new(KubeCluster::new(client)),
         stop,

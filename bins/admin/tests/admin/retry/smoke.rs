@@ -104,7 +104,7 @@ async fn world() -> World {
     }});
     let image: KiteImage = serde_json::from_value(image).unwrap();
     cluster.create(&image).await.unwrap();
-    let controller = Operator::alone().run(
+    let controller = Operator::without_election().run(
         fake.client(),
         |client| Context::new(KubeCluster::new(client)),
         stop.clone(),

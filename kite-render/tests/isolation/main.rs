@@ -1,4 +1,4 @@
-//! Who reaches whom: through the walls, and Kite's own pods.
+//! Who reaches whom: through the network policies, and Kite's own pods.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 #[path = "../common/mod.rs"]
@@ -14,7 +14,7 @@ use std::{
 use evaluator::{Network, Place, address, pod};
 use k8s_openapi::api::core::v1::Node;
 use kite_core::crd::{Exposure, GatewayReference};
-use kite_render::{User, walls};
+use kite_render::{User, isolation};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -151,8 +151,9 @@ fn where_vms_ask_others_for_names_the_clusters_dns_is_closed() {
         (&named[..], true, true, true),
         (&named[..], false, false, true),
     ] {
-        let walls = walls::Walls::default().around(&walls::addresses(&public_nodes()));
-        let network = Network::behind(&walls.asking(nameservers, ask_cluster));
+        let isolation =
+            isolation::Isolation::default().around(&isolation::addresses(&public_nodes()));
+        let network = Network::behind(&isolation.asking(nameservers, ask_cluster));
         for protocol in ["UDP", "TCP"] {
             let may = |there: &Place, port| {
                 let from = ann_towards(there);
@@ -167,8 +168,8 @@ fn where_vms_ask_others_for_names_the_clusters_dns_is_closed() {
     }
     // Also where VMs are kept from everything else.
     let everything = ["0.0.0.0/0".to_owned(), "::/0".to_owned()];
-    let walls = walls::Walls::default().around(&everything);
-    let network = Network::behind(&walls.asking(&named, false));
+    let isolation = isolation::Isolation::default().around(&everything);
+    let network = Network::behind(&isolation.asking(&named, false));
     let from = ann_towards(&private);
     assert!(network.lets_out(&from, &private, "UDP", 53));
     assert!(!network.lets_out(&from, &address("9.9.9.9"), "UDP", 53));
@@ -247,8 +248,8 @@ fn whoever_exposes_vms_comes_in_and_nobody_else_does() {
         (by_gateway, vec!["ingress-nginx", "traefik", "edge"]),
         (named, vec!["envoy-gateway-system"]),
     ] {
-        let walls = walls::Walls::default().exposed_by(&exposure);
-        let policies = walls::policies(&user, &walls, &common::image_namespaces());
+        let isolation = isolation::Isolation::default().exposed_by(&exposure);
+        let policies = isolation::policies(&user, &isolation, &common::image_namespaces());
         let network = Network(policies);
         for namespace in [
             "ingress-nginx",
@@ -300,10 +301,10 @@ fn what_is_blocked_already_is_not_blocked_again() {
         &[("InternalIP", "10.0.0.4"), ("InternalIP", "fd00::4")],
         &["10.42.0.0/24", "fd01::/64"],
     );
-    let walls = walls::Walls::default();
-    let around = walls.around(&walls::addresses(&[inside]));
-    assert_eq!(walls, around);
-    let around = walls.around(&walls::addresses(&public_nodes()));
+    let isolation = isolation::Isolation::default();
+    let around = isolation.around(&isolation::addresses(&[inside]));
+    assert_eq!(isolation, around);
+    let around = isolation.around(&isolation::addresses(&public_nodes()));
     let more = |all: &[String], some: &[String]| -> Vec<String> {
         all.iter()
             .filter(|it| !some.contains(it))
@@ -311,16 +312,16 @@ fn what_is_blocked_already_is_not_blocked_again() {
             .collect()
     };
     assert_eq!(
-        more(&around.blocked_ipv4, &walls.blocked_ipv4),
+        more(&around.blocked_ipv4, &isolation.blocked_ipv4),
         ["198.51.100.7/32", "203.0.113.10/32"]
     );
     assert_eq!(
-        more(&around.blocked_ipv6, &walls.blocked_ipv6),
+        more(&around.blocked_ipv6, &isolation.blocked_ipv6),
         ["2a01:4f8:c0c:1::1/128", "2a01:4f8:c0c:2::/64"]
     );
     // What is no range of addresses is left out.
     let odd: BTreeSet<String> = ["x", "1.2.3.4/33"].map(str::to_owned).into();
-    assert_eq!(walls.around(&odd), walls);
+    assert_eq!(isolation.around(&odd), isolation);
 }
 
 #[test]
@@ -332,10 +333,13 @@ fn what_blocks_everything_closes_the_internet() {
             .iter()
             .map(ToString::to_string)
             .collect::<BTreeSet<String>>();
-        let walls = walls::Walls::default().around(&blocked);
-        let mut policies = walls::policies(&user, &walls, &BTreeSet::new());
+        let isolation = isolation::Isolation::default().around(&blocked);
+        let mut policies = isolation::policies(&user, &isolation, &BTreeSet::new());
         let egress = policies.pop().unwrap();
-        assert_eq!(egress.metadata.name.as_deref(), Some(walls::EGRESS_POLICY));
+        assert_eq!(
+            egress.metadata.name.as_deref(),
+            Some(isolation::EGRESS_POLICY)
+        );
         serde_json::to_string(&egress.spec).unwrap()
     };
     // An exception must lie inside of what it is an exception of.
@@ -364,7 +368,7 @@ proptest! {
         six in any::<u128>(),
     ) {
         let network = Network::of(&public_nodes());
-        let blocked = &walls::Walls::default().blocked_ipv4[range];
+        let blocked = &isolation::Isolation::default().blocked_ipv4[range];
         let (base, prefix) = blocked.split_once('/').unwrap();
         let base = u32::from(base.parse::<Ipv4Addr>().unwrap());
         let mask = u32::MAX.checked_shr(prefix.parse().unwrap()).unwrap_or(0);

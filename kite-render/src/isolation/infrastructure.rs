@@ -8,7 +8,7 @@ use k8s_openapi::api::{
     discovery::v1::{Endpoint, EndpointSlice},
 };
 
-use super::Walls;
+use super::Isolation;
 use kite_core::versions::as_option;
 
 /// A range of addresses in CIDR notation.
@@ -89,21 +89,21 @@ pub(super) fn cover(ranges: &[String], cidr: &str) -> bool {
     ranges.any(|range| range.holds(&cidr))
 }
 
-impl Walls {
-    /// The same walls, with `ranges` blocked too. What is blocked already, and
+impl Isolation {
+    /// The same isolation, with `ranges` blocked too. What is blocked already, and
     /// what is no part of what would be open, is left out; what is as wide as all
     /// that would be open closes it.
     #[must_use]
     pub fn around<'a>(&self, ranges: impl IntoIterator<Item = &'a String>) -> Self {
-        let mut walls = self.clone();
+        let mut isolation = self.clone();
         for text in ranges {
             let Some(range) = Range::parse(text) else {
                 continue;
             };
             let (open, blocked) = if range.bits == 32 {
-                (super::IPV4, &mut walls.blocked_ipv4)
+                (super::IPV4, &mut isolation.blocked_ipv4)
             } else {
-                (super::IPV6, &mut walls.blocked_ipv6)
+                (super::IPV6, &mut isolation.blocked_ipv6)
             };
             let is_open =
                 Range::parse(open).is_some_and(|open| open.holds(&range) || range.holds(&open));
@@ -115,7 +115,7 @@ impl Walls {
                 blocked.push(text.clone());
             }
         }
-        walls
+        isolation
     }
 
     /// Whether VMs are kept from an address.

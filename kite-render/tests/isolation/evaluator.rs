@@ -21,7 +21,7 @@ use kite_core::{
 use kite_render::{
     User,
     install::{Installation, Manifest},
-    walls,
+    isolation,
 };
 
 use crate::common;
@@ -129,19 +129,23 @@ fn any_port(ports: Option<&Vec<NetworkPolicyPort>>, protocol: &str, number: i32)
 pub struct Network(pub Vec<NetworkPolicy>);
 
 impl Network {
-    /// The walls of ann and bob, in a cluster with these nodes.
+    /// The network policies of ann and bob, in a cluster with these nodes.
     pub fn of(nodes: &[Node]) -> Self {
-        Self::behind(&walls::Walls::default().around(&walls::addresses(nodes)))
+        Self::behind(&isolation::Isolation::default().around(&isolation::addresses(nodes)))
     }
 
-    /// The walls of ann and bob.
-    pub fn behind(walls: &walls::Walls) -> Self {
+    /// The network policies of ann and bob.
+    pub fn behind(isolation: &isolation::Isolation) -> Self {
         let mut all = Vec::new();
         for name in ["ann", "bob"] {
             let mut object = KiteUser::new(name, KiteUserSpec::new(name));
             object.metadata.uid = Some(format!("uid-{name}"));
             let user = User::of(&object).unwrap();
-            all.extend(walls::policies(&user, walls, &common::image_namespaces()));
+            all.extend(isolation::policies(
+                &user,
+                isolation,
+                &common::image_namespaces(),
+            ));
         }
         Self(all)
     }

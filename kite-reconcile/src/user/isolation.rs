@@ -1,11 +1,11 @@
-//! The walls of the namespace.
+//! The network policies of the namespace.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use kite_core::labels::WALLS_FINALIZER;
-use kite_render::{User, walls};
+use kite_core::labels::NETWORK_POLICY_FINALIZER;
+use kite_render::{User, isolation};
 use kube::ResourceExt as _;
 
 use super::{
@@ -22,11 +22,11 @@ use crate::{
 
 /// Goes by `policies`, `namespace`, `has_machines`, `cluster`, `blocked`, `exposure`, the
 /// nameservers, `asks_cluster`, `image_namespaces`, `unread` and `now`.
-pub(super) struct Walls;
+pub(super) struct Isolation;
 
-impl Stage<UserDraft<'_>> for Walls {
+impl Stage<UserDraft<'_>> for Isolation {
     fn plan(&self, draft: &mut UserDraft<'_>) -> Flow {
-        want_walls(&mut draft.steps, draft.user, draft.seen, draft.settings);
+        want_policies(&mut draft.steps, draft.user, draft.seen, draft.settings);
         Flow::Next
     }
 
@@ -35,7 +35,7 @@ impl Stage<UserDraft<'_>> for Walls {
         if seen.policies.iter().any(|it| is_leaving(it) && is_held(it)) {
             return Some(LOOK_AGAIN);
         }
-        let opens = Closed::of(seen, &draft.settings.walls).wait(seen.now)?;
+        let opens = Closed::of(seen, &draft.settings.isolation).wait(seen.now)?;
         Some(opens.min(RESYNC))
     }
 
@@ -45,13 +45,16 @@ impl Stage<UserDraft<'_>> for Walls {
 }
 
 fn is_held(policy: &NetworkPolicy) -> bool {
-    policy.finalizers().iter().any(|it| it == WALLS_FINALIZER)
+    policy
+        .finalizers()
+        .iter()
+        .any(|it| it == NETWORK_POLICY_FINALIZER)
 }
 
-/// The walls, for as long as the namespace stands: made where there are none. What was
+/// The network policies, for as long as the namespace stands: made where there are none. What was
 /// deleted of them is held, and kept as it should be, until there is no machine any
 /// more; then it is let go, and made anew if the user stays.
-pub(super) fn want_walls(
+pub(super) fn want_policies(
     steps: &mut Vec<Step>,
     user: &User<'_>,
     seen: &Observed,
@@ -59,20 +62,20 @@ pub(super) fn want_walls(
 ) {
     let is_ending = seen.namespace.as_ref().is_some_and(is_leaving);
     let may_fall = !seen.has_machines && (is_ending || !is_leaving(user.object));
-    let closed = Closed::of(seen, &settings.walls);
-    let around = settings.walls.around(closed.ranges());
+    let closed = Closed::of(seen, &settings.isolation);
+    let around = settings.isolation.around(closed.ranges());
     let around = around.around(&seen.blocked).exposed_by(&seen.exposure);
     let around = around.asking(&seen.nameservers, seen.asks_cluster);
-    for mut policy in walls::policies(user, &around, &seen.image_namespaces) {
+    for mut policy in isolation::policies(user, &around, &seen.image_namespaces) {
         closed.note(&mut policy);
         let stored = seen.policy(policy.metadata.name.as_deref());
         let held = stored.filter(|it| is_held(it));
         match (stored.filter(|it| is_leaving(*it)), held) {
             (Some(_), Some(held)) if may_fall => {
                 let held = held.clone();
-                steps.push(Step::Change(Change::RemoveFinalizer(
+                steps.push(Step::Change(Change::RemoveFinalizerFrom(
                     held.into(),
-                    WALLS_FINALIZER,
+                    NETWORK_POLICY_FINALIZER,
                 )));
             }
             // Nothing new can be made in it.

@@ -1,4 +1,4 @@
-//! [`Found`]: an answer that leads a browser elsewhere.
+//! [`Redirect`]: an answer that leads a browser elsewhere.
 
 use aide::{
     OperationOutput,
@@ -16,12 +16,12 @@ use crate::{
 /// A redirect that is followed once (302).
 #[derive(Debug)]
 #[must_use = "it is what a handler answers with"]
-pub struct Found {
+pub struct Redirect {
     location: String,
     cookies: Vec<HeaderValue>,
 }
 
-impl Found {
+impl Redirect {
     /// Leads to `location`.
     pub fn at(location: &str) -> Self {
         Self {
@@ -37,7 +37,7 @@ impl Found {
     }
 }
 
-impl IntoResponse for Found {
+impl IntoResponse for Redirect {
     fn into_response(self) -> Response {
         let Ok(location) = HeaderValue::from_str(&self.location) else {
             let detail = "the address that the browser is sent to is none";
@@ -52,7 +52,7 @@ impl IntoResponse for Found {
     }
 }
 
-impl OperationOutput for Found {
+impl OperationOutput for Redirect {
     type Inner = ();
 
     fn inferred_responses(

@@ -2,7 +2,7 @@
 
 use kite_render::{
     install::{Installation, Monitoring, Process},
-    walls::{self, Pods},
+    isolation::{self, Pods},
 };
 
 use crate::{
@@ -71,10 +71,10 @@ fn kites_own_pods_reach_what_they_need() {
         ..Installation::default()
     };
     // What `kite-controller --terminals` does.
-    let mut walls = walls::Walls::default();
+    let mut isolation = isolation::Isolation::default();
     let api = Pods::labelled("kite", "app.kubernetes.io/name", "kite-api");
-    walls.gateway.push(api);
-    let with_terminals = Network::behind(&walls).with(&terminals);
+    isolation.gateway.push(api);
+    let with_terminals = Network::behind(&isolation).with(&terminals);
     let without = Network::of(&public_nodes()).with(&Installation::default());
     let ann = vm("ann", "10.42.0.5");
     let dns = pod("kube-system", &[("k8s-app", "kube-dns")], "10.42.0.2");

@@ -1,4 +1,4 @@
-//! Walls: the network policies around a user's namespace.
+//! Isolation: the network policies around a user's namespace.
 //!
 //! Nothing comes in and nothing goes out but what is named here. Policies add
 //! up, so each opens one thing over a default deny:
@@ -12,7 +12,7 @@
 //! They stand until nothing runs in the namespace any more, even when the namespace
 //! itself is deleted, which deletes everything in it at once: a finalizer holds them.
 //!
-//! Nodes, pods and the API server may have public addresses; [`Walls::around`]
+//! Nodes, pods and the API server may have public addresses; [`Isolation::around`]
 //! closes those too.
 
 mod infrastructure;
@@ -29,7 +29,7 @@ use k8s_openapi::{
         util::intstr::IntOrString,
     },
 };
-use kite_core::{crd::Exposure, labels::WALLS_FINALIZER, names::PLATFORM_NAMESPACE};
+use kite_core::{crd::Exposure, labels::NETWORK_POLICY_FINALIZER, names::PLATFORM_NAMESPACE};
 
 pub use self::infrastructure::{addresses, endpoints};
 use crate::User;
@@ -94,10 +94,10 @@ impl Pods {
     }
 }
 
-/// What the walls let through. The default suits a cluster with kube-dns,
+/// What the network policies let through. The default suits a cluster with kube-dns,
 /// CDI in `cdi` and ingress-nginx or Traefik.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Walls {
+pub struct Isolation {
     /// Who may connect to port 22: the SSH gateway, and nobody else.
     pub gateway: Vec<Pods>,
     /// Who may connect to port 80: the ingress controllers.
@@ -117,7 +117,7 @@ pub struct Walls {
     pub blocked_ipv6: Vec<String>,
 }
 
-impl Default for Walls {
+impl Default for Isolation {
     fn default() -> Self {
         let ranges = |list: &[&str]| list.iter().map(ToString::to_string).collect();
         Self {
@@ -158,39 +158,39 @@ impl Default for Walls {
     }
 }
 
-impl Walls {
-    /// The same walls, let through by whoever the platform says exposes VMs.
+impl Isolation {
+    /// The same isolation, let through by whoever the platform says exposes VMs.
     #[must_use]
     pub fn exposed_by(&self, exposure: &Exposure) -> Self {
-        let mut walls = self.clone();
+        let mut isolation = self.clone();
         if !exposure.controller_namespaces.is_empty() {
             let named = exposure.controller_namespaces.iter();
-            walls.ingress_controllers = named.map(Pods::all).collect();
+            isolation.ingress_controllers = named.map(Pods::all).collect();
         } else if let Some(gateway) = &exposure.gateway {
             let own = Pods::all(&gateway.namespace);
-            if !walls.ingress_controllers.contains(&own) {
-                walls.ingress_controllers.push(own);
+            if !isolation.ingress_controllers.contains(&own) {
+                isolation.ingress_controllers.push(own);
             }
         }
-        walls
+        isolation
     }
 
-    /// The same walls, for VMs that ask `nameservers` for names instead of the cluster's
+    /// The same isolation, for VMs that ask `nameservers` for names instead of the cluster's
     /// DNS, which stays open for those that `ask_cluster` still. Without nameservers all
     /// VMs do.
     #[must_use]
     pub fn asking(&self, nameservers: &[String], ask_cluster: bool) -> Self {
-        let mut walls = self.clone();
+        let mut isolation = self.clone();
         let own = nameservers.iter().filter_map(|it| infrastructure::one(it));
         let own: Vec<_> = own.collect();
         if own.is_empty() {
-            return walls;
+            return isolation;
         }
         if !ask_cluster {
-            (walls.dns, walls.dns_addresses) = (Vec::new(), Vec::new());
+            (isolation.dns, isolation.dns_addresses) = (Vec::new(), Vec::new());
         }
-        walls.dns_addresses.extend(own);
-        walls
+        isolation.dns_addresses.extend(own);
+        isolation
     }
 }
 
@@ -198,17 +198,17 @@ impl Walls {
 /// clones disks from.
 pub fn policies(
     user: &User<'_>,
-    walls: &Walls,
+    isolation: &Isolation,
     image_namespaces: &BTreeSet<String>,
 ) -> Vec<NetworkPolicy> {
     vec![
-        ingress(user, walls),
-        cdi_workers(user, walls, image_namespaces),
-        egress(user, walls),
+        ingress(user, isolation),
+        cdi_workers(user, isolation, image_namespaces),
+        egress(user, isolation),
     ]
 }
 
-fn ingress(user: &User<'_>, walls: &Walls) -> NetworkPolicy {
+fn ingress(user: &User<'_>, isolation: &Isolation) -> NetworkPolicy {
     let rule = |from: &[Pods], port| {
         // An empty list of peers would mean everybody.
         (!from.is_empty()).then(|| NetworkPolicyIngressRule {
@@ -217,8 +217,8 @@ fn ingress(user: &User<'_>, walls: &Walls) -> NetworkPolicy {
         })
     };
     let rules = [
-        rule(&walls.gateway, 22),
-        rule(&walls.ingress_controllers, 80),
+        rule(&isolation.gateway, 22),
+        rule(&isolation.ingress_controllers, 80),
     ];
     policy(
         user,
@@ -234,7 +234,7 @@ fn ingress(user: &User<'_>, walls: &Walls) -> NetworkPolicy {
 
 fn cdi_workers(
     user: &User<'_>,
-    walls: &Walls,
+    isolation: &Isolation,
     image_namespaces: &BTreeSet<String>,
 ) -> NetworkPolicy {
     // Of an image namespace only the pods that send a disk.
@@ -251,7 +251,7 @@ fn cdi_workers(
             )]))),
             policy_types: Some(vec!["Ingress".to_owned()]),
             ingress: Some(vec![NetworkPolicyIngressRule {
-                from: Some([walls.cdi.peer()].into_iter().chain(senders).collect()),
+                from: Some([isolation.cdi.peer()].into_iter().chain(senders).collect()),
                 ports: Some(vec![tcp(CDI_PORT)]),
             }]),
             egress: None,
@@ -259,18 +259,21 @@ fn cdi_workers(
     )
 }
 
-fn egress(user: &User<'_>, walls: &Walls) -> NetworkPolicy {
-    let dns_peers = walls
+fn egress(user: &User<'_>, isolation: &Isolation) -> NetworkPolicy {
+    let dns_peers = isolation
         .dns
         .iter()
         .map(Pods::peer)
-        .chain(walls.dns_addresses.iter().map(|cidr| block(cidr, &[])))
+        .chain(isolation.dns_addresses.iter().map(|cidr| block(cidr, &[])))
         .collect::<Vec<_>>();
     let dns = (!dns_peers.is_empty()).then(|| NetworkPolicyEgressRule {
         to: Some(dns_peers),
         ports: Some(vec![port("UDP", 53), port("TCP", 53)]),
     });
-    let open = [(IPV4, &walls.blocked_ipv4), (IPV6, &walls.blocked_ipv6)];
+    let open = [
+        (IPV4, &isolation.blocked_ipv4),
+        (IPV6, &isolation.blocked_ipv6),
+    ];
     let open = open
         .into_iter()
         // Exceptions have to leave something.
@@ -297,7 +300,7 @@ fn egress(user: &User<'_>, walls: &Walls) -> NetworkPolicy {
 fn policy(user: &User<'_>, name: &str, spec: NetworkPolicySpec) -> NetworkPolicy {
     NetworkPolicy {
         metadata: ObjectMeta {
-            finalizers: Some(vec![WALLS_FINALIZER.to_owned()]),
+            finalizers: Some(vec![NETWORK_POLICY_FINALIZER.to_owned()]),
             ..user.metadata(name.to_owned(), Some(user.namespace()))
         },
         spec: Some(spec),

@@ -31,9 +31,9 @@ const LONGEST: usize = 128;
 
 /// The `Idempotency-Key` of a request, if it has one.
 #[derive(Debug, Default)]
-pub struct Once(Option<String>);
+pub struct IdempotencyKey(Option<String>);
 
-impl Once {
+impl IdempotencyKey {
     /// What the object is marked with that the account with this uid asks for by `form`.
     /// The fields that hold secrets do not count: their digest would be an easy way to guess
     /// them.
@@ -134,7 +134,7 @@ fn reused<K: Object>(object: &K) -> Problem {
     )
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Once {
+impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
@@ -157,7 +157,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Once {
     }
 }
 
-impl OperationInput for Once {
+impl OperationInput for IdempotencyKey {
     fn operation_input(ctx: &mut GenContext, operation: &mut Operation) {
         let key = request_header(
             NAME,
