@@ -84,6 +84,9 @@ fn anchor(heading: &str) -> String {
 }
 
 /// All documents of the repository at `root` that people are led to, by their paths.
+///
+/// # Errors
+/// A directory or document cannot be read.
 pub fn all(root: &Path) -> anyhow::Result<BTreeMap<PathBuf, Document>> {
     let mut documents = BTreeMap::new();
     for directory in fs::read_dir(root)?.collect::<Result<Vec<_>, _>>()? {

@@ -49,6 +49,9 @@ pub fn cargo(directory: &Path) -> Command {
 }
 
 /// Runs `command` to its end and gives its standard output.
+///
+/// # Errors
+/// It cannot be run, or fails: then with all that it printed.
 pub fn output(command: &mut Command) -> anyhow::Result<String> {
     let words: Vec<_> = std::iter::once(command.get_program())
         .chain(command.get_args())

@@ -30,6 +30,9 @@ pub struct Outside {
 impl Outside {
     /// Makes the workspace in `directory`, with the unpacked packages `members`, to be
     /// built in `target`.
+    ///
+    /// # Errors
+    /// A file cannot be read or written, or a member is missing.
     pub fn new(directory: &Path, members: &[String], target: &Path) -> anyhow::Result<Self> {
         let root = crate::root();
         let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
@@ -78,6 +81,9 @@ impl Outside {
 
     /// Runs `cargo command` for `packages`, with `arguments` after them, and gives what
     /// it prints.
+    ///
+    /// # Errors
+    /// Cargo fails, with all that it printed.
     pub fn cargo(
         &self,
         command: &str,

@@ -44,6 +44,9 @@ pub fn folder(library: &str) -> &Path {
 /// name and version. Only files that differ from those of an earlier run are written,
 /// and others removed, so that cargo builds again just what has changed. Gives the
 /// names of the directories.
+///
+/// # Errors
+/// Cargo cannot package them, or a file cannot be written.
 pub fn unpack(names: &[&str], directory: &Path) -> anyhow::Result<Vec<String>> {
     let work = directory.join(".work");
     remove(&work)?;
@@ -126,6 +129,9 @@ fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// The files of the unpacked package in `directory`, by their paths in it.
+///
+/// # Errors
+/// A directory cannot be read.
 pub fn files(directory: &Path) -> anyhow::Result<BTreeSet<PathBuf>> {
     fn walk(root: &Path, below: &Path, files: &mut BTreeSet<PathBuf>) -> anyhow::Result<()> {
         for entry in fs::read_dir(below)? {

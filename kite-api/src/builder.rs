@@ -254,6 +254,9 @@ impl ApiStateBuilder {
 
     /// Starts the watches. The state can be used at once; see
     /// [`ApiState::synced`]. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// A [`BuildError`] if no password can be hashed here.
     pub async fn build(self) -> Result<ApiState, BuildError> {
         let mut settings = self.settings;
         settings.server = self.instance.server().map(str::to_owned);

@@ -71,6 +71,9 @@ impl ApiState {
 
     /// Whether requests can be answered: the caches were filled and no watch is
     /// broken. For readiness probes; the error names what is missing.
+    ///
+    /// # Errors
+    /// The text that says what is missing.
     pub fn ready(&self) -> Result<(), String> {
         if !self.is_synced() {
             return Err("the caches are being filled".to_owned());

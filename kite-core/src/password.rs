@@ -66,6 +66,10 @@ pub enum PasswordError {
 
 impl PasswordHash {
     /// Hashes `password` with argon2id (RFC 9106) and a random salt.
+    ///
+    /// # Errors
+    /// [`PasswordError::TooLong`] beyond [`MAX_PASSWORD_BYTES`], [`PasswordError::Hash`] if the
+    /// system gives no salt.
     pub fn create(password: &str) -> Result<Self, PasswordError> {
         if password.len() > MAX_PASSWORD_BYTES {
             return Err(PasswordError::TooLong(password.len()));

@@ -82,6 +82,9 @@ pub enum PublicKeyError {
 
 impl PublicKey {
     /// Reads a key. White space around and between its parts does not matter.
+    ///
+    /// # Errors
+    /// A [`PublicKeyError`] that says what else the text is, and what to write instead.
     pub fn parse(text: &str) -> Result<Self, PublicKeyError> {
         let text = text.trim();
         if text.contains("PRIVATE KEY") {
@@ -131,6 +134,10 @@ impl PublicKey {
     }
 
     /// Reads a key that somebody begins to use now, so that one may ask for more.
+    ///
+    /// # Errors
+    /// As those of [`parse`](Self::parse), and [`PublicKeyError::Size`] for an RSA key below
+    /// [`GOOD_RSA_BITS`].
     pub fn parse_new(text: &str) -> Result<Self, PublicKeyError> {
         Self::parse(text)?.at_least(GOOD_RSA_BITS)
     }

@@ -20,6 +20,9 @@ pub struct ParseTimeError {
 
 /// Reads a time. What is less than a nanosecond is cut off, and what no clock here
 /// can show is the nearest that one can.
+///
+/// # Errors
+/// A [`ParseTimeError`] if it is no time of RFC 3339.
 pub fn parse(text: &str) -> Result<Time, ParseTimeError> {
     read(text).map(Time).ok_or_else(|| ParseTimeError {
         text: text.to_owned(),

@@ -37,6 +37,9 @@ pub enum ConnectError {
 pub trait Connector: Send + Sync + 'static {
     /// Opens a stream to the machine's sshd. The gateway gives up on its own
     /// after the configured time.
+    ///
+    /// # Errors
+    /// A [`ConnectError`] that says why nobody gets there.
     async fn connect(&self, target: &Target) -> Result<Box<dyn Stream>, ConnectError>;
 }
 

@@ -58,6 +58,10 @@ impl Claims {
     /// that, by its labels `held_by`. That is always looked for: a former name may
     /// have been kept for as long as something led from it, and an old view may
     /// have missed it right after the edit.
+    ///
+    /// # Errors
+    /// A [`ClusterError`] if the API server refuses or does not answer, or if one of the
+    /// reservations that the object holds cannot be read.
     pub async fn observe<C: Cluster>(
         cluster: &C,
         wanted: Vec<KiteReservation>,

@@ -40,6 +40,10 @@ pub(crate) async fn run<C: Cluster>(context: &Context<C>, shutdown: Cancellation
 }
 
 /// Frees what is over now, and of what is kept for one owner all but the latest fifty.
+///
+/// # Errors
+/// [`Error::Cluster`] if the list, or one of the deletions, was refused; the others are carried
+/// out all the same.
 pub async fn release<C: Cluster>(context: &Context<C>) -> Result<(), Error> {
     let all = ListParams::default();
     let found = context

@@ -7,6 +7,9 @@ use russh::keys::{Algorithm, PrivateKey, ssh_key::LineEnding};
 /// reconcile that is random.
 pub trait KeySource: Send + Sync + 'static {
     /// New key pairs for the VM called `name`.
+    ///
+    /// # Errors
+    /// A [`KeyError`] if the system gives no random bytes.
     fn generate(&self, name: &str) -> Result<VmKeys, KeyError>;
 }
 

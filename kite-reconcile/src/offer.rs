@@ -35,6 +35,10 @@ const RESYNC: Duration = Duration::from_secs(600);
 const AVAILABLE: &str = "Available";
 
 /// Reconciles one offer.
+///
+/// # Errors
+/// An [`Error`] if the API server refuses something, or the plan comes to no end. What people
+/// have to mend is told in the status instead.
 pub async fn reconcile<C: Cluster>(
     offer: &KiteVirtualMachineOffer,
     context: &Context<C>,

@@ -98,6 +98,9 @@ impl Operator {
     /// Runs until `shutdown`, then finishes what is under way and releases the
     /// Lease. `context` makes what the reconcilers work with from the client
     /// through which they write; it is called once a term.
+    ///
+    /// # Errors
+    /// An [`ElectionError`] if the election has durations that do not fit.
     pub async fn run<F>(
         self,
         client: Client,

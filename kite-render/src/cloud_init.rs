@@ -104,6 +104,10 @@ pub struct Account {
 
 /// The user data of a VM whose image is of the family `os`: any but Windows, for
 /// which there is [`windows::cloudbase_config`].
+///
+/// # Errors
+/// [`RenderError::NotCloudInit`] for Windows, [`RenderError::LoginName`] if the guest cannot
+/// have the user.
 pub fn cloud_config(vm: &Vm<'_>, keys: &VmKeys, os: OsFamily) -> Result<CloudConfig, RenderError> {
     Ok(CloudConfig {
         hostname: vm.name.to_owned(),
@@ -161,6 +165,9 @@ fn account(vm: &Vm<'_>, keys: &VmKeys, os: OsFamily) -> Result<Account, RenderEr
 
 /// The Secret with the user data of a VM. A Secret, because it holds the host
 /// key, and because `KubeVirt` takes at most 2,048 bytes inline.
+///
+/// # Errors
+/// [`RenderError::LoginName`] if the guest cannot have the user.
 pub fn secret(vm: &Vm<'_>, keys: &VmKeys, os: OsFamily) -> Result<Secret, RenderError> {
     let user_data = match os {
         OsFamily::Windows => to_user_data(&windows::cloudbase_config(vm, keys)?)?,

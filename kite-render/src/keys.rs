@@ -34,6 +34,9 @@ impl fmt::Debug for VmKeys {
 
 impl VmKeys {
     /// Reads the keys back from their Secret.
+    ///
+    /// # Errors
+    /// [`RenderError::KeySecret`] with the entry that is missing or no key.
     pub fn from_secret(secret: &Secret) -> Result<Self, RenderError> {
         let text = |key: &'static str, private: bool| {
             let problem = |problem| RenderError::KeySecret {

@@ -31,6 +31,10 @@ pub struct Vm<'a> {
 
 impl<'a> Vm<'a> {
     /// Looks at `object`, which was read from a cluster.
+    ///
+    /// # Errors
+    /// [`RenderError::Missing`] if it has no uid or namespace, [`RenderError::Name`] if no
+    /// names can be made from its own.
     pub fn of(object: &'a KiteVirtualMachine) -> Result<Self, RenderError> {
         let (name, uid) = identity(object, VM_NAME_MAX, is_dns_label)?;
         let namespace = object.metadata.namespace.as_deref();
@@ -77,6 +81,10 @@ pub struct User<'a> {
 
 impl<'a> User<'a> {
     /// Looks at `object`, which was read from a cluster.
+    ///
+    /// # Errors
+    /// [`RenderError::Missing`] if it has no uid, [`RenderError::Name`] if no names can be made
+    /// from its own.
     pub fn of(object: &'a KiteUser) -> Result<Self, RenderError> {
         let (name, uid) = identity(object, USER_NAME_MAX, is_dns_label)?;
         Ok(Self { object, name, uid })
@@ -124,6 +132,10 @@ pub struct Image<'a> {
 
 impl<'a> Image<'a> {
     /// Looks at `object`, which was read from a cluster.
+    ///
+    /// # Errors
+    /// [`RenderError::Missing`] if it has no uid, [`RenderError::Name`] if no names can be made
+    /// from its own.
     pub fn of(object: &'a KiteImage) -> Result<Self, RenderError> {
         let (name, uid) = identity(object, IMAGE_NAME_MAX, is_dns_subdomain)?;
         Ok(Self { object, name, uid })
@@ -157,6 +169,10 @@ pub struct Platform<'a> {
 impl<'a> Platform<'a> {
     /// Looks at `object`, which was read from a cluster in which Kite runs in
     /// `namespace`.
+    ///
+    /// # Errors
+    /// [`RenderError::Missing`] if it has no uid, [`RenderError::Name`] if no names can be made
+    /// from its own.
     pub fn of(object: &'a KitePlatform, namespace: &'a str) -> Result<Self, RenderError> {
         let (name, uid) = identity(object, PLATFORM_NAME_MAX, is_dns_subdomain)?;
         Ok(Self {

@@ -91,6 +91,9 @@ pub struct CloudbaseUser {
 }
 
 /// The user data of a VM whose image is of the family Windows.
+///
+/// # Errors
+/// [`RenderError::LoginName`] if the guest cannot have the user.
 pub fn cloudbase_config(vm: &Vm<'_>, keys: &VmKeys) -> Result<CloudbaseConfig, RenderError> {
     let file = |name: &str, content: &str| File {
         path: format!(r"{SSH}\{name}"),

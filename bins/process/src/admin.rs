@@ -50,6 +50,9 @@ impl Readiness {
     }
 
     /// Whether the process is ready, and a text for people.
+    ///
+    /// # Errors
+    /// The text, while the process is not ready.
     pub fn get(&self) -> Result<String, String> {
         if !self.is_set.load(Ordering::Acquire) {
             return Err("not ready".to_owned());
@@ -104,6 +107,9 @@ pub struct Admin {
 
 impl Admin {
     /// Takes `address`; fails with one clear line when it is in use.
+    ///
+    /// # Errors
+    /// The address is in use, or is not this machine's.
     pub async fn bind(address: SocketAddr) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(address)
             .await
@@ -131,6 +137,9 @@ impl Admin {
 
     /// Serves until `shutdown`. Not ready as soon as `shutdown` is cancelled. Whether
     /// it is ready is among the metrics, too.
+    ///
+    /// # Errors
+    /// The port cannot be served any more.
     pub async fn serve(
         self,
         readiness: Readiness,

@@ -21,6 +21,9 @@ pub struct AuditArgs {
 
 impl AuditArgs {
     /// What writes the file of the process called `name`, if there is to be one.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or what is in it cannot be gone on with.
     pub fn lines(&self, name: &str) -> anyhow::Result<Option<Lines>> {
         let Some(path) = &self.audit_to else {
             return Ok(None);

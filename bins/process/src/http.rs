@@ -145,6 +145,9 @@ impl Serving {
 /// Serves `router` on `listener` until `shutdown`, then lets the requests that
 /// are under way finish for a moment. Handlers get the client's address as
 /// `ConnectInfo<SocketAddr>`.
+///
+/// # Errors
+/// The listener cannot be served any more.
 pub async fn serve_http(
     listener: TcpListener,
     router: Router,
@@ -235,6 +238,9 @@ async fn keep_place(known_by: KnownBy, request: Request, next: Next) -> Response
 
 /// As [`serve_http`], beside what lets those go who stay: `drain` runs once
 /// `shutdown` is there, and both have ended when this returns.
+///
+/// # Errors
+/// The listener cannot be served any more.
 pub async fn serve_and_drain(
     listener: TcpListener,
     router: Router,

@@ -50,12 +50,18 @@ pub struct ClusterArgs {
 
 impl ClusterArgs {
     /// A client for the cluster.
+    ///
+    /// # Errors
+    /// There is no kubeconfig, and this is no pod; or what it names cannot be used.
     pub async fn client(&self) -> anyhow::Result<Client> {
         self.build(true).await
     }
 
     /// A client that sends each request once: for reconcilers, which know better
     /// what may be repeated, and when.
+    ///
+    /// # Errors
+    /// As those of [`client`](Self::client).
     pub async fn client_without_retries(&self) -> anyhow::Result<Client> {
         self.build(false).await
     }

@@ -27,6 +27,9 @@ pub enum LogFormat {
 impl LogArgs {
     /// Starts logging; `default` is what is logged unless told otherwise. Call
     /// it once, first.
+    ///
+    /// # Errors
+    /// The filter cannot be read.
     pub fn init(&self, default: &str) -> anyhow::Result<()> {
         let filter = self.log.as_deref().unwrap_or(default);
         let filter = EnvFilter::try_new(filter).map_err(|error| {

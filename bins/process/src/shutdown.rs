@@ -6,6 +6,9 @@ use tokio_util::sync::CancellationToken;
 
 /// A token that is cancelled by the first SIGTERM or SIGINT. A second one ends
 /// the process at once.
+///
+/// # Errors
+/// The signals cannot be caught.
 pub fn on_signal() -> anyhow::Result<CancellationToken> {
     let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be caught")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be caught")?;

@@ -274,6 +274,10 @@ impl PasswordChanged {
 
     /// Opens the one session that goes on, and tells of the account's keys that came since
     /// the password before.
+    ///
+    /// # Errors
+    /// A [`ProblemKind::Internal`] problem if no session token can be made, or the problem of a
+    /// refusal by the API server.
     pub async fn sign_in(
         self,
         state: &Accounts,
@@ -287,6 +291,10 @@ impl PasswordChanged {
 
 /// For `POST /api/v1/me/password`. The route is the application's, which tells of what else
 /// opens what is the account's, before it [signs in](PasswordChanged::sign_in).
+///
+/// # Errors
+/// A problem if the caller may not, the current password is missing or wrong, the new one is
+/// not allowed, or the API server refuses.
 pub async fn change_password(
     state: &Accounts,
     caller: &Caller,

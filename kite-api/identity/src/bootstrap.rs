@@ -47,6 +47,9 @@ fn secret_key(state: &Accounts) -> ObjectKey {
 }
 
 /// Whether a token waits for its first administrator.
+///
+/// # Errors
+/// A problem if the API server does not say whether there is such a token, or an administrator.
 pub async fn is_open(state: &Accounts) -> Result<bool, Problem> {
     if let Some(open) = state.bootstrap_seen(BELIEVED) {
         return Ok(open);

@@ -122,6 +122,10 @@ impl Caller {
 /// Refuses a WebSocket that another site's page opens. Browsers send a cookie with
 /// it, whatever page it is, and always `Origin` (RFC 6455 §4.1); who sends none is
 /// no browser, and then a cookie is not believed.
+///
+/// # Errors
+/// [`ProblemKind::Forbidden`] if the page is another site's, or a cookie comes without
+/// `Origin`.
 pub fn check_socket_origin(
     state: &Accounts,
     caller: &Caller,

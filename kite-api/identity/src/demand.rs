@@ -37,6 +37,10 @@ async fn has_factor(state: &Accounts, user: &KiteUser) -> Result<bool, Problem> 
 
 /// Refuses to ask `asked` for a second factor where that would keep out whoever asks it:
 /// an administrator who has none could not take it back.
+///
+/// # Errors
+/// [`ProblemKind::Conflict`] if it would keep out `user`, or the problem of a refusal by the
+/// API server.
 pub async fn require_own_factor(
     state: &Accounts,
     user: &KiteUser,

@@ -77,6 +77,10 @@ impl Passwords {
     }
 
     /// Hashes a new password.
+    ///
+    /// # Errors
+    /// [`ProblemKind::Unavailable`] while too many others are hashed, [`ProblemKind::Internal`]
+    /// for a password that is too long to be hashed.
     pub async fn hash(&self, password: String) -> Result<PasswordHash, Problem> {
         self.bounded(self.own, move || PasswordHash::create(&password))
             .await?

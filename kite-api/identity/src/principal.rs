@@ -210,6 +210,10 @@ impl Principal {
 
     /// Refuses what the policy does not allow, what an API token's scopes do not, and
     /// what needs a fresh proof of who one is.
+    ///
+    /// # Errors
+    /// [`ProblemKind::Forbidden`], [`ProblemKind::SecondFactorMissing`] or
+    /// [`ProblemKind::ProofRequired`], which say what is missing.
     pub fn require(&self, action: impl Act, whose: Whose) -> Result<(), Problem> {
         self.permit(action, whose)?;
         let needs_proof = match &self.by {
@@ -223,6 +227,10 @@ impl Principal {
     }
 
     /// The same without the proof, for handlers that see to it themselves.
+    ///
+    /// # Errors
+    /// [`ProblemKind::Forbidden`] or [`ProblemKind::SecondFactorMissing`], which say what is
+    /// missing.
     pub fn permit(&self, action: impl Act, whose: Whose) -> Result<(), Problem> {
         if !action.is_allowed(self.level(), whose) {
             let owner = match whose {

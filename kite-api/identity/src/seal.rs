@@ -87,6 +87,9 @@ impl Seal {
     }
 
     /// With the keys in a Secret like [`names::SEAL_SECRET`].
+    ///
+    /// # Errors
+    /// [`ProblemKind::Internal`] if a key is missing or has another length than it must.
     pub fn of_secret(secret: &Secret) -> Result<Self, Problem> {
         let before = bytes_of(secret, BEFORE).map(key_of).transpose()?;
         let latest = key_of(bytes_of(secret, KEY).unwrap_or_default())?;
@@ -135,6 +138,9 @@ impl Seal {
     }
 
     /// Seals `secret` for `whose`, and for nobody else's place.
+    ///
+    /// # Errors
+    /// [`ProblemKind::Internal`] if the system gives no random nonce.
     pub fn seal(&self, whose: &str, secret: &[u8]) -> Result<String, Problem> {
         let mut sealed = secret.to_vec();
         let nonce = self
@@ -150,6 +156,9 @@ impl Seal {
     }
 
     /// Opens what was sealed for `whose`.
+    ///
+    /// # Errors
+    /// [`ProblemKind::Internal`] if none of the keys opens it, or it was sealed for another.
     pub fn open(&self, whose: &str, sealed: &str) -> Result<Vec<u8>, Problem> {
         let mut keys = [Some(&self.latest), self.before.as_ref()]
             .into_iter()

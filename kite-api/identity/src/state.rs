@@ -134,6 +134,9 @@ struct Inner {
 impl Accounts {
     /// The accounts that are kept in the cluster of `store`. Fails if no password can be
     /// hashed here.
+    ///
+    /// # Errors
+    /// A problem if no password can be hashed here.
     pub async fn new(
         store: Arc<Store>,
         copies: Copies,
@@ -302,6 +305,10 @@ impl Accounts {
 
     /// The same, and never as they were before the watch broke: for what is seldom
     /// asked for and lets people in.
+    ///
+    /// # Errors
+    /// The problem of a refusal by the API server, which is asked only while the watch is
+    /// broken.
     pub async fn platform_now(&self) -> Result<KitePlatformSpec, Problem> {
         if self.caches().platforms.is_live() {
             return Ok(self.platform());

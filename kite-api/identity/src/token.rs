@@ -108,6 +108,9 @@ pub(crate) fn new_session_token() -> Result<String, Problem> {
 }
 
 /// 256 random bits as text, behind a prefix.
+///
+/// # Errors
+/// [`ProblemKind::Internal`] if the system gives no random bytes.
 pub fn random_token(prefix: &str) -> Result<String, Problem> {
     let bytes: [u8; SECRET_BYTES] = random()?;
     Ok(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes)))

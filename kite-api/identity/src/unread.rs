@@ -9,6 +9,9 @@ use kite_rest::{Problem, ProblemKind};
 const MENDED_SOON: Duration = Duration::from_secs(30);
 
 /// Refuses what rests on the setting `field` while that cannot be read.
+///
+/// # Errors
+/// [`ProblemKind::Unavailable`] while the setting cannot be read.
 pub fn require_read(spec: &KitePlatformSpec, field: &str) -> Result<(), Problem> {
     if !spec.is_unread(field) {
         return Ok(());

@@ -78,6 +78,9 @@ impl Budget {
     }
 
     /// A share of `bytes`.
+    ///
+    /// # Errors
+    /// [`ProblemKind::Unavailable`] if there is less left.
     pub fn take(&self, party: Party, bytes: usize) -> Result<Share, Problem> {
         let mut share = self.share(party);
         share.grow(bytes)?;
@@ -104,6 +107,9 @@ impl fmt::Debug for Share {
 
 impl Share {
     /// Takes `bytes` more, or none of them.
+    ///
+    /// # Errors
+    /// [`ProblemKind::Unavailable`] if there is less left.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
         let mut left = self.budget.0.lock();
         // What strangers cannot have is taken first.

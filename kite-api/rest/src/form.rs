@@ -300,6 +300,9 @@ impl Form {
 
     /// Refuses the body if anything in it was wrong, and fields that nobody
     /// asked for: a misspelt field would otherwise be ignored in silence.
+    ///
+    /// # Errors
+    /// A problem that names each field that is wrong or unknown.
     pub fn finish(&mut self) -> Result<(), Problem> {
         let unknown: Vec<String> = self.unknown().cloned().collect();
         for name in unknown {
@@ -320,6 +323,9 @@ impl Form {
 
     /// Refuses the body if anything in it was wrong, and gives what was read of
     /// it otherwise.
+    ///
+    /// # Errors
+    /// A problem that names each field that is wrong or unknown.
     pub fn finish_with<B>(&mut self, input: Option<B>) -> Result<B, Problem> {
         self.finish()?;
         input.ok_or_else(|| Problem::invalid(Vec::new()))

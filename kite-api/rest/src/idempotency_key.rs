@@ -103,6 +103,9 @@ impl Stamp {
 
     /// Refuses the key if an object that it [is on](Self::is_on) was asked for
     /// in other words.
+    ///
+    /// # Errors
+    /// [`ProblemKind::IdempotencyKeyReused`] if it was.
     pub fn check<K: Object>(&self, object: &K) -> Result<(), Problem> {
         let stamp = object.annotations().get(STAMP);
         if stamp.and_then(|stamp| stamp.split('.').nth(1)) == Some(&self.body) {
@@ -113,6 +116,9 @@ impl Stamp {
 
     /// Refuses the key if, for all that is known here, it created another object of the
     /// kind than this one.
+    ///
+    /// # Errors
+    /// [`ProblemKind::IdempotencyKeyReused`] if it did.
     pub fn require_only<K: Object>(
         &self,
         known: &Cache<K>,

@@ -8,6 +8,10 @@ use crate::{cache::Cache, problem::Problem};
 
 /// The object with this key. A copy may be behind what another replica has written, whose
 /// answer its client has already: of what is not in it the API server is asked.
+///
+/// # Errors
+/// The problem of a refusal by the API server, where that was asked. That the object is
+/// missing, or its namespace, is none.
 pub async fn present<K: Object>(
     cluster: &impl Cluster,
     copy: &Cache<K>,

@@ -54,6 +54,10 @@ impl IfMatch {
     }
 
     /// Refuses an object that is not as the request thinks.
+    ///
+    /// # Errors
+    /// [`ProblemKind::ChangedMeanwhile`] if the request names another version,
+    /// [`ProblemKind::Conflict`] if it was the server that did.
     pub fn check<K: Object>(&self, object: &K) -> Result<(), Problem> {
         let tag = etag_of(object);
         if self.tags.is_empty() || self.tags.iter().any(|it| it == "*" || *it == tag) {
@@ -127,6 +131,9 @@ impl OperationInput for IfMatch {
 
 /// Changes fields of the spec of `object` as it was found, and only those, if it
 /// is as the request thinks.
+///
+/// # Errors
+/// As those of [`edit_noting`].
 pub async fn edit<K: Object>(
     store: &Store,
     cache: &Cache<K>,
@@ -139,6 +146,10 @@ pub async fn edit<K: Object>(
 }
 
 /// The same, and writes `notes` into the annotations in the same breath.
+///
+/// # Errors
+/// [`ProblemKind::ChangedMeanwhile`] or [`ProblemKind::Conflict`] if `condition` does not hold,
+/// or the API server's refusal in terms of `form`.
 pub async fn edit_noting<K: Object>(
     store: &Store,
     cache: &Cache<K>,
@@ -187,6 +198,10 @@ pub async fn edit_noting<K: Object>(
 }
 
 /// Deletes `object` as it was found, if it is as the request thinks.
+///
+/// # Errors
+/// [`ProblemKind::ChangedMeanwhile`] or [`ProblemKind::Conflict`] if `condition` does not hold,
+/// or the problem of a refusal by the API server.
 pub async fn delete<K: Object>(
     store: &Store,
     object: &K,

@@ -39,6 +39,10 @@ async fn within_bounds(store: &Store, asking: impl Future<Output = ()>) {
 /// What was read of a body that creates something, or all that is wrong with it.
 /// `model` is an object that the API server takes: what the body has right is put
 /// into it.
+///
+/// # Errors
+/// A problem that names each field that is wrong, those among them that only the API server
+/// finds wrong.
 pub async fn finish_new<B: Input, K: Object>(
     store: &Store,
     form: &mut Form,
@@ -52,6 +56,10 @@ pub async fn finish_new<B: Input, K: Object>(
 }
 
 /// What was read of a body that edits `object`, or all that is wrong with it.
+///
+/// # Errors
+/// A problem that names each field that is wrong, those among them that only the API server
+/// finds wrong.
 pub async fn finish_edit<B: Input, K: Object>(
     store: &Store,
     form: &mut Form,

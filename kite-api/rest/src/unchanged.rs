@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 
 /// Changes what `patch` names of `object`: the object as it is then, or none if somebody else
 /// has written or removed it since it was read.
+///
+/// # Errors
+/// A [`ClusterError`] if the API server refuses or does not answer.
 pub async fn patch_unchanged<K: Object>(
     cluster: &impl Cluster,
     manager: FieldManager,

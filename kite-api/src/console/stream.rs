@@ -39,6 +39,9 @@ pub enum ConsoleEnded {
 pub trait ConsoleInput: Send + 'static {
     /// Carries what was typed. Waits while the VM does not take it, and so holds
     /// up whoever types.
+    ///
+    /// # Errors
+    /// [`ConsoleEnded`] once nothing can be typed any more.
     async fn write(&mut self, data: Bytes) -> Result<(), ConsoleEnded>;
 
     /// The terminal has another size. What has none takes no notice.
@@ -50,6 +53,9 @@ pub trait ConsoleInput: Send + 'static {
 pub trait ConsoleOutput: Send + 'static {
     /// The next bytes. Waits for some; what is not asked for must hold up the VM
     /// and not pile up. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// [`ConsoleEnded`] once nothing will come any more.
     async fn next(&mut self) -> Result<Bytes, ConsoleEnded>;
 }
 

@@ -49,6 +49,9 @@ impl From<TerminalError> for Problem {
 #[async_trait]
 pub trait Terminals: Send + Sync + 'static {
     /// Logs in to the VM and starts a shell in a terminal.
+    ///
+    /// # Errors
+    /// A [`TerminalError`] that says what stands in the way.
     async fn open(&self, request: TerminalRequest) -> Result<ConsoleStream, TerminalError>;
 
     /// Whether terminals are recorded, as people are told before they open one. Of one

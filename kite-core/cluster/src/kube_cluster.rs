@@ -44,12 +44,18 @@ impl KubeCluster {
 
     /// Asks what would come of [`Cluster::create`] for `object`: the API server
     /// judges it, and stores nothing (`dryRun`).
+    ///
+    /// # Errors
+    /// What [`Cluster::create`] would fail with.
     pub async fn dry_run_create<K: Object>(&self, object: &K) -> Result<K, ClusterError> {
         self.post("dry-run create", object, true).await
     }
 
     /// Asks what would come of [`Cluster::merge_patch`] with `patch`: the API server judges
     /// it, and stores nothing (`dryRun`).
+    ///
+    /// # Errors
+    /// What [`Cluster::merge_patch`] would fail with.
     pub async fn dry_run_merge_patch<K: Object>(
         &self,
         manager: FieldManager,

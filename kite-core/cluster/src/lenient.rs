@@ -35,6 +35,9 @@ impl<K> Listed<K> {
 impl<K: Object> Listed<K> {
     /// All that is there, or [`ClusterError::Unreadable`]: for decisions that
     /// would be wrong if an object was missing.
+    ///
+    /// # Errors
+    /// [`ClusterError::Unreadable`] with the first object that cannot be read.
     pub fn complete(self) -> Result<Vec<K>, ClusterError> {
         match self.unreadable.first() {
             None => Ok(self.items),

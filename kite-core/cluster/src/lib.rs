@@ -162,8 +162,16 @@ pub const ABSENT: &str = "1";
 
 /// The verbs with which an operator reads and changes a cluster.
 ///
-/// Every method is one request, and its error keeps what the API server said.
-/// Implementations retry nothing: who calls knows what may be repeated.
+/// Every method is one request. Implementations retry nothing: who calls knows what may
+/// be repeated.
+///
+/// # Errors
+/// Every method fails with a [`ClusterError`] that keeps what the API server said: the
+/// object, its kind or its namespace is not there ([`ClusterError::NotFound`]), the account
+/// may not ([`ClusterError::Forbidden`]), the object is refused ([`ClusterError::Invalid`])
+/// or cannot be read as its kind ([`ClusterError::Unreadable`]), or nobody answers
+/// ([`ClusterError::Unavailable`]: a write may have taken effect). Methods name what they
+/// fail with beside that.
 #[async_trait]
 pub trait Cluster: Send + Sync + 'static {
     /// Reads one object. [`ClusterError::NotFound`] when it is not there; see
@@ -267,6 +275,9 @@ pub trait Cluster: Send + Sync + 'static {
 #[async_trait]
 pub trait ClusterExt: Cluster {
     /// Reads one object, if it is there.
+    ///
+    /// # Errors
+    /// As those of [`Cluster::get`], but for [`ClusterError::NotFound`].
     async fn get_opt<K: Object>(&self, key: &ObjectKey) -> Result<Option<K>, ClusterError> {
         match self.get(key).await {
             Ok(object) => Ok(Some(object)),
@@ -275,8 +286,12 @@ pub trait ClusterExt: Cluster {
         }
     }
 
-    /// Deletes `object` as it was read. Gone already, or replaced by another of
+    /// Deletes this very `object`, by its uid. Gone already, or replaced by another of
     /// the same name, is as good as deleted.
+    ///
+    /// # Errors
+    /// As those of [`Cluster::delete`], but for [`ClusterError::NotFound`], and for
+    /// [`ClusterError::Conflict`] where another has the name.
     async fn delete_by_uid<K: Object>(
         &self,
         object: &K,
@@ -287,8 +302,12 @@ pub trait ClusterExt: Cluster {
             .map(drop)
     }
 
-    /// As [`delete_by_uid`](Self::delete_by_uid). Gives what has the name then: the object itself
-    /// while something holds it, or another.
+    /// As [`delete_by_uid`](Self::delete_by_uid). Gives what has the name then: the object
+    /// itself while something holds it, or another.
+    ///
+    /// # Errors
+    /// As those of [`delete_by_uid`](Self::delete_by_uid), and of [`Cluster::get`] where
+    /// another has the name.
     async fn delete_by_uid_and_get<K: Object>(
         &self,
         object: &K,
@@ -318,6 +337,10 @@ pub trait ClusterExt: Cluster {
     /// one: then it is a merge patch, which names what is to go. So is what the apply
     /// leaves of fields that belong to others: an API server gives up who owns what where
     /// it cannot tell any more.
+    ///
+    /// # Errors
+    /// [`ClusterError::Conflict`] if the object has changed, and else as those of
+    /// [`Cluster::apply_status`] and [`Cluster::merge_patch_status`].
     async fn write_status<K>(
         &self,
         manager: FieldManager,

@@ -211,6 +211,9 @@ pub trait Actor: Send + Sync + 'static {
 
     /// Makes what `key` stands for as it should be. It is never called for the
     /// same actor twice at a time. In a settled cluster it writes nothing.
+    ///
+    /// # Errors
+    /// Why it failed: it is called again later.
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError>;
 
     /// Lets go of what lives outside the API server when the cluster ends.

@@ -93,6 +93,9 @@ impl<'a> Objects<'a> {
     }
 
     /// The object, if it is there.
+    ///
+    /// # Errors
+    /// An [`ActorError`] if the API server refuses.
     pub async fn get(self, key: &Key) -> Result<Option<Found>, ActorError> {
         if key.name.is_empty() {
             // A reference that is not set: a client would refuse to ask.
@@ -120,6 +123,9 @@ impl<'a> Objects<'a> {
     }
 
     /// The object `name` of `kind`, if it is there.
+    ///
+    /// # Errors
+    /// An [`ActorError`] if the API server refuses.
     pub async fn find(
         self,
         kind: &Kind,
@@ -130,6 +136,9 @@ impl<'a> Objects<'a> {
     }
 
     /// All objects of `kind` in `namespace` with the labels that `selector` asks for.
+    ///
+    /// # Errors
+    /// An [`ActorError`] if the API server refuses.
     pub async fn list(
         self,
         kind: &Kind,
@@ -153,6 +162,9 @@ impl<'a> Objects<'a> {
     }
 
     /// Creates an object. `None` when one of that name is there already.
+    ///
+    /// # Errors
+    /// An [`ActorError`] if the API server refuses, unless an object of that name is there.
     pub async fn create(
         self,
         kind: &Kind,
@@ -172,6 +184,10 @@ impl<'a> Objects<'a> {
 
     /// Changes an object by a merge patch, as it is there or, where `seen` is
     /// given, only if it still is as seen.
+    ///
+    /// # Errors
+    /// An [`ActorError`] if the API server refuses; see [`ActorError::is_conflict`] where it is
+    /// not as seen any more.
     pub async fn merge(
         self,
         key: &Key,
@@ -192,6 +208,10 @@ impl<'a> Objects<'a> {
     }
 
     /// Replaces an object by `body`, which has the version that was seen.
+    ///
+    /// # Errors
+    /// An [`ActorError`] if the API server refuses; see [`ActorError::is_conflict`] where there
+    /// is another version.
     pub async fn replace(self, key: &Key, body: Value) -> Result<(), ActorError> {
         let object = decode(&key.kind, key.namespace.as_deref(), body)?;
         let api = beside(&self.context.client, key);
@@ -201,6 +221,10 @@ impl<'a> Objects<'a> {
     }
 
     /// Gives `object` another status, unless it has it already.
+    ///
+    /// # Errors
+    /// An [`ActorError`] if the API server refuses; see [`ActorError::is_conflict`] where there
+    /// is another version.
     pub async fn set_status(
         self,
         key: &Key,
@@ -231,6 +255,9 @@ impl<'a> Objects<'a> {
     }
 
     /// Takes a finalizer off.
+    ///
+    /// # Errors
+    /// An [`ActorError`] if the API server refuses. That the object is gone is none.
     pub async fn remove_finalizer(
         self,
         key: &Key,
@@ -248,6 +275,10 @@ impl<'a> Objects<'a> {
 
     /// Deletes exactly the object that was seen; fine when it is gone or has
     /// been replaced by another.
+    ///
+    /// # Errors
+    /// An [`ActorError`] if the API server refuses; with [`Deletion::unchanged`] also if it has
+    /// changed.
     pub async fn delete(
         self,
         key: &Key,
@@ -307,6 +338,9 @@ pub struct Deletion {
 }
 
 /// Fine when the object was not there any more.
+///
+/// # Errors
+/// Any other error.
 pub fn ignore_missing<T>(result: Result<T, ActorError>) -> Result<(), ActorError> {
     match result {
         Ok(_) => Ok(()),

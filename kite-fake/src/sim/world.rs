@@ -94,6 +94,10 @@ impl World {
     }
 
     /// Creates an object; a namespaced one has to say its namespace.
+    ///
+    /// # Errors
+    /// [`ScenarioError::Refused`] by the API server, [`ScenarioError::Unmet`] if the answer
+    /// cannot be read as `K`.
     pub async fn create<K>(&self, object: &K) -> Result<K, ScenarioError>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug,
@@ -116,6 +120,10 @@ impl World {
     }
 
     /// Changes fields of an object by a merge patch (RFC 7386).
+    ///
+    /// # Errors
+    /// [`ScenarioError::Refused`] by the API server, [`ScenarioError::Unmet`] if the answer
+    /// cannot be read as `K`.
     pub async fn patch<K>(&self, object: &K, patch: Value) -> Result<K, ScenarioError>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
@@ -133,6 +141,9 @@ impl World {
     }
 
     /// Deletes an object; one that is gone already is no error.
+    ///
+    /// # Errors
+    /// [`ScenarioError::Refused`] by the API server.
     pub async fn delete<K>(&self, object: &K) -> Result<(), ScenarioError>
     where
         K: Resource<DynamicType = ()>,
@@ -149,6 +160,10 @@ impl World {
     }
 
     /// An object as it is now; the namespace of cluster-scoped ones is empty.
+    ///
+    /// # Errors
+    /// [`ScenarioError::Refused`] by the API server, [`ScenarioError::Unmet`] if it cannot be
+    /// read as `K`.
     pub async fn get<K>(&self, namespace: &str, name: &str) -> Result<Option<K>, ScenarioError>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
@@ -160,6 +175,10 @@ impl World {
     }
 
     /// All objects of a kind.
+    ///
+    /// # Errors
+    /// [`ScenarioError::Refused`] by the API server, [`ScenarioError::Unmet`] if one cannot be
+    /// read as `K`.
     pub async fn list<K>(&self) -> Result<Vec<K>, ScenarioError>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
@@ -171,12 +190,18 @@ impl World {
 
     /// Goes on until no participant has anything to do, every watch event was
     /// heard, and no timer is due soon.
+    ///
+    /// # Errors
+    /// [`ScenarioError::Unsettled`] after too many steps, with who is still busy.
     pub async fn settle(&self) -> Result<(), ScenarioError> {
         let mut engine = self.engine.lock().await;
         engine.settle().await.map_err(ScenarioError::Unsettled)
     }
 
     /// Goes on for so many steps, or until the world is settled.
+    ///
+    /// # Errors
+    /// [`ScenarioError::Unsettled`] after too many steps, with who is still busy.
     pub async fn steps(&self, count: u64) -> Result<(), ScenarioError> {
         let mut engine = self.engine.lock().await;
         let done = engine.drive(Until::Steps(count)).await;
@@ -184,6 +209,9 @@ impl World {
     }
 
     /// Goes on for so long, in simulated time, whether the world settles or not.
+    ///
+    /// # Errors
+    /// [`ScenarioError::Unsettled`] after too many steps, with who is still busy.
     pub async fn run_for(&self, time: Duration) -> Result<(), ScenarioError> {
         let mut engine = self.engine.lock().await;
         let done = engine.drive(Until::Time(Instant::now() + time)).await;

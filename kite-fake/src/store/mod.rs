@@ -251,6 +251,9 @@ impl Store {
     }
 
     /// The events after `revision`, oldest first.
+    ///
+    /// # Errors
+    /// [`Forgotten`] if the history does not go back to `revision`.
     pub fn events_since(
         &self,
         resource: &GroupResource,
@@ -264,6 +267,9 @@ impl Store {
     /// What an open watch that has seen everything up to `revision` has still to
     /// see. Unlike [`Store::events_since`] it goes by what was really dropped: a
     /// watch stays open while the history before it is forgotten.
+    ///
+    /// # Errors
+    /// [`Forgotten`] if the history does not go back to `revision`.
     pub fn events_for(
         &self,
         resource: &GroupResource,

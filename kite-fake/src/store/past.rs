@@ -9,6 +9,9 @@ impl Store {
     /// The objects as they were at `revision`, of one namespace or of all,
     /// starting after a key if one is given. Takes as long as what is read of it
     /// and what has changed since.
+    ///
+    /// # Errors
+    /// [`Forgotten`] if the history does not go back to `revision`.
     pub fn past<'a>(
         &'a self,
         resource: &GroupResource,
@@ -31,6 +34,9 @@ impl Store {
     }
 
     /// The objects as they were at `revision`.
+    ///
+    /// # Errors
+    /// [`Forgotten`] if the history does not go back to `revision`.
     pub fn at(
         &self,
         resource: &GroupResource,

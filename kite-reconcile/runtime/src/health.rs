@@ -146,6 +146,9 @@ impl Health {
     /// Whether the process of `leadership` is ready, and a text for people either
     /// way. Who stands by is ready: nothing else is asked of it, and a rollout
     /// that waited for it would wait for the leader to go first.
+    ///
+    /// # Errors
+    /// The text that says what the process waits for.
     pub fn check(&self, leadership: &Leadership) -> Result<String, String> {
         if let LeaderState::Candidate(leader) = leadership.state() {
             return Ok(match leader {

@@ -41,6 +41,9 @@ pub trait Reconciler: Send + Sync + 'static {
     /// Makes the cluster match `object`. What is read of kinds that the controller hears
     /// of is answered without a request. To write what is there already is a write:
     /// compare first.
+    ///
+    /// # Errors
+    /// Why it did not come to its end. It is tried again, after a pause that grows.
     async fn reconcile<C: Cluster>(
         &self,
         object: Arc<Self::Object>,
@@ -143,6 +146,9 @@ impl<P: Kinds> Operator<P> {
     }
 
     /// Runs the controllers whenever `process` leads, until `shutdown`.
+    ///
+    /// # Errors
+    /// An [`ElectionError`] if the election of `process` has durations that do not fit.
     pub async fn run(
         self,
         client: Client,

@@ -116,6 +116,9 @@ impl Process {
 
     /// Does `work`, whenever this process leads, until `shutdown`; then it finishes what is
     /// under way and releases the Lease. `clock` is what the Lease's times are from.
+    ///
+    /// # Errors
+    /// An [`ElectionError`] if the election has durations that do not fit.
     pub async fn run<F, Fut>(
         self,
         client: Client,

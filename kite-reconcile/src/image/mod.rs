@@ -40,6 +40,10 @@ use crate::{
 use kite_runtime::plan::{Planner, Urgency, reconcile as reconcile_by_plan};
 
 /// Reconciles one image.
+///
+/// # Errors
+/// An [`Error`] if the API server refuses something, or the plan comes to no end. What people
+/// have to mend is told in the status instead.
 pub async fn reconcile<C: Cluster>(
     image: &KiteImage,
     context: &Context<C>,

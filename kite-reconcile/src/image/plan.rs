@@ -34,6 +34,9 @@ const STAGES: &[&dyn for<'a> Stage<ImageDraft<'a>>] = &[
 ];
 
 /// What to do about the image `object`, given what was observed.
+///
+/// # Errors
+/// [`Error::Render`] if the object has no name or uid from which others can be made.
 pub fn plan(object: &KiteImage, seen: &Observed) -> Result<Plan<KiteImageStatus>, Error> {
     let draft = ImageDraft {
         image: &Image::of(object)?,

@@ -51,6 +51,10 @@ use crate::{
 use kite_runtime::plan::{Planner, reconcile as reconcile_by_plan};
 
 /// Reconciles the platform.
+///
+/// # Errors
+/// An [`Error`] if the API server refuses something, or the plan comes to no end. What people
+/// have to mend is told in the status instead.
 pub async fn reconcile<C: Cluster>(
     platform: &KitePlatform,
     context: &Context<C>,

@@ -32,6 +32,9 @@ const STAGES: &[&dyn for<'a> Stage<PlatformDraft<'a>>] =
     &[&Gateway, &Web, &References, &Clients, &HostKeys];
 
 /// What to do about the platform `object`, given what was observed.
+///
+/// # Errors
+/// [`Error::Render`] if the object has no name or uid from which others can be made.
 pub fn plan(
     object: &KitePlatform,
     seen: &Observed,

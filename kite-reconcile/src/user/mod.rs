@@ -49,6 +49,10 @@ use crate::{
 use kite_runtime::plan::{Planner, reconcile as reconcile_by_plan};
 
 /// Reconciles one user.
+///
+/// # Errors
+/// An [`Error`] if the API server refuses something, or the plan comes to no end. What people
+/// have to mend is told in the status instead.
 pub async fn reconcile<C: Cluster>(user: &KiteUser, context: &Context<C>) -> Result<Action, Error> {
     reconcile_by_plan(&Users(context.tools()), user, &context.shared).await
 }

@@ -36,6 +36,9 @@ pub(super) const STAGES: &[&dyn for<'a> Stage<UserDraft<'a>>] = &[
 ];
 
 /// What to do about the user `object`, given what was observed.
+///
+/// # Errors
+/// [`Error::Render`] if the object has no name or uid from which others can be made.
 pub fn plan(
     object: &KiteUser,
     seen: &Observed,

@@ -68,6 +68,10 @@ use kite_runtime::plan::{Planner, Urgency, reconcile as reconcile_by_plan};
 
 /// Reconciles one VM: makes the cluster match its spec as far as can be done
 /// now, and reports what was seen in its status. A settled VM costs reads only.
+///
+/// # Errors
+/// An [`Error`] if the API server refuses something, or the plan comes to no end. What people
+/// have to mend is told in the status instead.
 pub async fn reconcile<C: Cluster>(
     vm: &KiteVirtualMachine,
     context: &Context<C>,

@@ -145,6 +145,10 @@ impl Observed {
     }
 
     /// Reads all of it.
+    ///
+    /// # Errors
+    /// [`Error::Cluster`] if the API server refuses a read, [`Error::Render`] if the object has
+    /// no name, namespace or uid.
     pub async fn read<C: Cluster>(object: &KiteVirtualMachine, cluster: &C) -> Result<Self, Error> {
         let vm = Vm::of(object)?;
         let deleting = object.metadata.deletion_timestamp.is_some();

@@ -49,6 +49,10 @@ const STAGES: &[&dyn for<'a> Stage<VmDraft<'a>>] = &[
 ];
 
 /// What to do about the VM `object`, given what was observed.
+///
+/// # Errors
+/// [`Error::Render`] if the object has no name, namespace or uid from which others can be made,
+/// or its user data cannot be rendered.
 pub fn plan(
     object: &KiteVirtualMachine,
     seen: &Observed,

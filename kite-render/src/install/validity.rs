@@ -41,6 +41,9 @@ const OF_OBJECT: &str =
 
 impl Installation {
     /// That it can be. The API server judges the rest of it.
+    ///
+    /// # Errors
+    /// The first setting that cannot be, with what to write instead.
     pub fn check(&self) -> Result<(), Invalid> {
         let namespaces = [
             ("namespace", Some(&*self.namespace)),

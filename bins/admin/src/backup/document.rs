@@ -103,6 +103,9 @@ struct File {
 
 impl Backup {
     /// As a file. `now` is when it was taken.
+    ///
+    /// # Errors
+    /// None is known: an object that was read is JSON.
     pub fn to_text(&self, now: Timestamp) -> Result<String, serde_json::Error> {
         let entries = RawValue::from_string(serde_json::to_string_pretty(&self.entries)?)?;
         let file = File {
@@ -122,6 +125,10 @@ impl Backup {
     }
 
     /// Reads a file.
+    ///
+    /// # Errors
+    /// A [`ReadError`] if it is no backup, one of another version, or was changed since it was
+    /// taken.
     pub fn of_text(text: &str) -> Result<Self, ReadError> {
         let header: Header = serde_json::from_str(text)?;
         if header.format != FORMAT {

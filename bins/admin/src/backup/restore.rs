@@ -71,6 +71,9 @@ pub enum NotInstalled {
 }
 
 /// That there is an installation to bring something back to.
+///
+/// # Errors
+/// [`NotInstalled`] if there is none, or the API server does not say.
 pub async fn require_installed(client: &Client) -> Result<(), NotInstalled> {
     let platforms = Api::<KitePlatform>::all(client.clone());
     match platforms.list(&ListParams::default().limit(1)).await {

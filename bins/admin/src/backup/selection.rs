@@ -86,6 +86,9 @@ pub struct Selection(BTreeSet<String>);
 
 impl Selection {
     /// What `only` names in `backup`.
+    ///
+    /// # Errors
+    /// A [`SelectError`] if `backup` has nothing of that name, or several.
     pub fn of(backup: &Backup, only: &[Only]) -> Result<Self, SelectError> {
         let mut chosen = Vec::new();
         for wanted in only {

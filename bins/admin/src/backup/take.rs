@@ -32,6 +32,9 @@ pub struct Reading<'a> {
 
 /// Reads all that is kept of the installation in `namespace`, and tells how far it is.
 /// Objects that are being deleted are left out.
+///
+/// # Errors
+/// An [`Error`] if something cannot be read: a backup is whole, or is none.
 pub async fn take(
     client: &Client,
     namespace: &str,

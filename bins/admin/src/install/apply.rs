@@ -47,6 +47,10 @@ pub enum Change {
 ///
 /// A role that allows more than is wanted goes on to allow it, for the pods that are
 /// there: what comes back takes that away once they have been replaced.
+///
+/// # Errors
+/// An [`Error`] if the API server refuses something, a kind is not served, or what is there
+/// cannot become what is wanted.
 pub async fn apply<'a>(
     client: &Client,
     manifests: &'a [Manifest],
@@ -94,6 +98,9 @@ impl Narrowing<'_> {
     }
 
     /// Takes it away, and tells of each role.
+    ///
+    /// # Errors
+    /// An [`Error`] if the API server refuses something; a second call goes on.
     pub async fn finish(
         self,
         client: &Client,

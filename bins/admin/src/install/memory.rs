@@ -26,6 +26,9 @@ pub struct Memory {
 
 impl Memory {
     /// The object that keeps it. It belongs to the installation, and goes with it.
+    ///
+    /// # Errors
+    /// None is known: options are JSON.
     pub fn manifest(&self, namespace: &str) -> Result<Manifest, Error> {
         let (key, value) = PART_OF;
         // Options may have line breaks in them. One a line, for whoever looks at it.
@@ -53,6 +56,9 @@ fn metadata(namespace: &str) -> ObjectMeta {
 }
 
 /// Whether Kite's controller is installed in `namespace`, by whatever means.
+///
+/// # Errors
+/// An [`Error`] if the API server refuses to say.
 pub async fn is_installed(client: &Client, namespace: &str) -> Result<bool, Error> {
     let deployments = Api::<Deployment>::namespaced(client.clone(), namespace);
     let name = Process::Controller.name();
@@ -71,6 +77,10 @@ pub async fn is_installed(client: &Client, namespace: &str) -> Result<bool, Erro
 
 /// What the installation in `namespace` was made with; nothing where there is none, or
 /// where something else than [`super::apply`] made it.
+///
+/// # Errors
+/// An [`Error`] if the API server refuses to say, or what is there was not written by
+/// [`super::apply`].
 pub async fn recall(client: &Client, namespace: &str) -> Result<Option<Memory>, Error> {
     let object = || {
         ObjectName::of(&Manifest::from(ConfigMap {

@@ -38,6 +38,9 @@ impl Page {
 
 /// Where the web page is, as soon as the controller has said so; waits for that for
 /// `longest` at most.
+///
+/// # Errors
+/// An [`Error`] if the API server refuses to say. That there is no page yet is none.
 pub async fn page(client: &Client, longest: Duration) -> Result<Page, Error> {
     let platforms = Api::<KitePlatform>::all(client.clone());
     let started = Instant::now();

@@ -55,6 +55,9 @@ impl Workload {
 
 /// Waits until all workloads among `manifests` have as many ready pods as they shall and
 /// none of an older version, and tells how it stands whenever that is another.
+///
+/// # Errors
+/// An [`Error`] if the API server refuses to say, or some are not ready after `longest`.
 pub async fn wait_until_ready(
     client: &Client,
     manifests: &[Manifest],

@@ -156,6 +156,10 @@ fn is_installed(object: &DynamicObject) -> bool {
 }
 
 /// That no installation is in another namespace than `namespace`.
+///
+/// # Errors
+/// [`Error::Elsewhere`] with the first object of another installation, or another [`Error`] if
+/// the API server refuses to say.
 pub async fn require_here(client: &Client, namespace: &str) -> Result<(), Error> {
     let removal = Removal::new(client, true, Duration::ZERO, |_: &ObjectName, _| {});
     for kind in &installed()[0] {
@@ -176,6 +180,10 @@ pub async fn require_here(client: &Client, namespace: &str) -> Result<(), Error>
 /// object. Each wait is for `longest` at most; what was not reached by then stays, and
 /// a repeated request goes on. Of [`Data::Delete`], what others have put into a namespace
 /// that was there before, and is left in it.
+///
+/// # Errors
+/// An [`Error`] if the API server refuses something, the installation is in another namespace,
+/// or something has not gone after `longest`.
 pub async fn remove(
     client: &Client,
     namespace: &str,
@@ -242,6 +250,9 @@ pub async fn remove(
 /// Deletes what an earlier version or other options installed and `wanted` has no
 /// more. Only what [`super::apply`] made: who installs by other means looks after
 /// that. Definitions, namespaces, classes, settings and images stay.
+///
+/// # Errors
+/// An [`Error`] if the API server refuses something.
 pub async fn prune(
     client: &Client,
     wanted: &[Manifest],

@@ -44,6 +44,9 @@ async fn accounts(client: &Client) -> Result<Vec<KiteUser>, kube::Error> {
 
 /// The token with which the first administrator signs up: one that is there, or a new
 /// one in a Secret. None where there is an administrator.
+///
+/// # Errors
+/// An [`Error`] if the API server refuses to say, or to take the Secret.
 pub async fn first_admin(client: &Client, namespace: &str) -> Result<FirstAdmin, Error> {
     let users = accounts(client).await;
     let all = ObjectName {

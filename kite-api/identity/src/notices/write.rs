@@ -21,6 +21,10 @@ const TRIES: usize = 5;
 
 /// Writes `notes` to `object`, unless somebody has written it since it was read. Whether
 /// they are there now.
+///
+/// # Errors
+/// A [`ClusterError`] if the API server refuses or does not answer; that `object` has changed
+/// is none.
 pub async fn annotate<K: Object>(
     store: &Store,
     cache: &Cache<K>,
@@ -45,6 +49,9 @@ pub struct Ahead {
 }
 
 /// Tells the owner of `user` what is about to be done to another object than the account.
+///
+/// # Errors
+/// The problem of a refusal by the API server: then nothing was told.
 pub async fn tell_ahead(
     state: &Accounts,
     user: &KiteUser,
@@ -90,6 +97,10 @@ impl Ahead {
 
 /// Writes what `of` makes of `object` as it is now; how many of those beyond what is kept
 /// are put away by it.
+///
+/// # Errors
+/// [`ProblemKind::Conflict`] if `object` changes each time that this is tried, or the problem
+/// of a refusal by the API server.
 pub async fn write_seen<K: Object>(
     store: &Store,
     cache: &Cache<K>,

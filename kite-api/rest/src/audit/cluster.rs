@@ -84,11 +84,17 @@ impl Audited {
     }
 
     /// See [`KubeCluster::dry_run_create`]: nothing is written.
+    ///
+    /// # Errors
+    /// As those of [`KubeCluster::dry_run_create`].
     pub async fn dry_run_create<K: Object>(&self, object: &K) -> Result<K, ClusterError> {
         self.cluster.dry_run_create(object).await
     }
 
     /// See [`KubeCluster::dry_run_merge_patch`]: nothing is written.
+    ///
+    /// # Errors
+    /// As those of [`KubeCluster::dry_run_merge_patch`].
     pub async fn dry_run_merge_patch<K: Object>(
         &self,
         manager: FieldManager,

@@ -45,6 +45,9 @@ impl OwnersBudget {
     }
 
     /// A share in which nothing is yet, for the account `owner` or for a stranger.
+    ///
+    /// # Errors
+    /// [`ProblemKind::TooManyRequests`] while the account holds more than one may.
     pub fn share(&self, owner: Option<&str>) -> Result<AnyShare, Problem> {
         Ok(match owner {
             Some(owner) => AnyShare::OfAccount(self.take(owner, 0)?),
@@ -54,6 +57,10 @@ impl OwnersBudget {
 
     /// A share of `bytes` for the account `owner`. Who holds nothing gets what there is,
     /// however large: else the one thing that somebody needs might never fit.
+    ///
+    /// # Errors
+    /// [`ProblemKind::TooManyRequests`] if that is more than one account may hold,
+    /// [`ProblemKind::Unavailable`] if there is less left.
     pub fn take(&self, owner: &str, bytes: usize) -> Result<OwnersShare, Problem> {
         let mut held = self.held.lock();
         let has = held.get(owner).copied().unwrap_or_default();
@@ -88,6 +95,10 @@ pub enum AnyShare {
 
 impl AnyShare {
     /// Takes `bytes` more, or none of them.
+    ///
+    /// # Errors
+    /// [`ProblemKind::TooManyRequests`] if that is more than one account may hold,
+    /// [`ProblemKind::Unavailable`] if there is less left.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
         match self {
             Self::OfStranger(share) => share.grow(bytes),
@@ -114,6 +125,10 @@ pub struct OwnersShare {
 
 impl OwnersShare {
     /// Holds `bytes` from now on. Where that is more and too much, it stays as it was.
+    ///
+    /// # Errors
+    /// [`ProblemKind::TooManyRequests`] if that is more than one account may hold,
+    /// [`ProblemKind::Unavailable`] if there is less left.
     pub fn resize(&mut self, bytes: usize) -> Result<(), Problem> {
         if bytes <= self.bytes {
             self.shrink_to(bytes);

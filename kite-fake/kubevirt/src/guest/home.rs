@@ -105,6 +105,9 @@ impl Home {
     }
 
     /// What lies at `path`.
+    ///
+    /// # Errors
+    /// `FsError::NotFound` or `FsError::NotADirectory` if the path leads nowhere.
     pub fn stat(&self, path: &AbsPath) -> Result<Stat, FsError> {
         let root = self.root.lock();
         let Some((parents, name)) = path.split() else {
@@ -118,6 +121,9 @@ impl Home {
     }
 
     /// The entries of a directory, sorted by name.
+    ///
+    /// # Errors
+    /// `FsError::NotFound` or `FsError::NotADirectory` if the path leads nowhere.
     pub fn list(&self, path: &AbsPath) -> Result<Vec<(String, Stat)>, FsError> {
         let root = self.root.lock();
         let dir = walk(&root, path.parts())?;
@@ -129,6 +135,11 @@ impl Home {
     }
 
     /// Opens, and where asked makes or empties, the file at `path`.
+    ///
+    /// # Errors
+    /// `FsError::NotFound` or `FsError::NotADirectory` if the path leads nowhere,
+    /// `FsError::IsADirectory` for a directory, `FsError::Exists` for a file that must be
+    /// new, `FsError::NoSpace` if the disk has no more entries.
     pub fn open(&self, path: &AbsPath, how: Open) -> Result<File, FsError> {
         let (parents, name) = path.split().ok_or(FsError::IsADirectory)?;
         let mut root = self.root.lock();
@@ -155,6 +166,11 @@ impl Home {
     }
 
     /// Makes one directory.
+    ///
+    /// # Errors
+    /// `FsError::NotFound` or `FsError::NotADirectory` if the path leads nowhere,
+    /// `FsError::Exists` if something is there, `FsError::NoSpace` if the disk has no more
+    /// entries.
     pub fn create_dir(&self, path: &AbsPath, mode: u32) -> Result<(), FsError> {
         let (parents, name) = path.split().ok_or(FsError::Exists)?;
         let mut root = self.root.lock();
@@ -170,6 +186,10 @@ impl Home {
     }
 
     /// Makes a directory and those above it that are missing.
+    ///
+    /// # Errors
+    /// `FsError::Exists` or `FsError::NotADirectory` if a file is in the way,
+    /// `FsError::NoSpace` if the disk has no more entries.
     pub fn create_dir_all(&self, path: &AbsPath) -> Result<(), FsError> {
         let mut at = AbsPath::root();
         for part in path.parts() {
@@ -184,6 +204,10 @@ impl Home {
     }
 
     /// Removes a file.
+    ///
+    /// # Errors
+    /// `FsError::NotFound` or `FsError::NotADirectory` if the path leads nowhere,
+    /// `FsError::IsADirectory` for a directory.
     pub fn remove_file(&self, path: &AbsPath) -> Result<(), FsError> {
         self.remove(path, |node| match node {
             Node::File(_) => Ok(()),
@@ -192,6 +216,10 @@ impl Home {
     }
 
     /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// `FsError::NotFound` or `FsError::NotADirectory` if the path leads nowhere or to a
+    /// file, `FsError::NotEmpty` if something is in it.
     pub fn remove_dir(&self, path: &AbsPath) -> Result<(), FsError> {
         self.remove(path, |node| match node {
             Node::File(_) => Err(FsError::NotADirectory),
@@ -201,11 +229,18 @@ impl Home {
     }
 
     /// Removes a file, or a directory with all that is in it.
+    ///
+    /// # Errors
+    /// `FsError::NotFound` or `FsError::NotADirectory` if the path leads nowhere.
     pub fn remove_all(&self, path: &AbsPath) -> Result<(), FsError> {
         self.remove(path, |_| Ok(()))
     }
 
     /// Moves what lies at `from` to `to`, over a file there if `replace`.
+    ///
+    /// # Errors
+    /// `FsError::NotFound` or `FsError::NotADirectory` if the path leads nowhere,
+    /// `FsError::InvalidName` for a move into itself, and what does not fit at `to`.
     pub fn rename(&self, from: &AbsPath, to: &AbsPath, replace: bool) -> Result<(), FsError> {
         if from == to {
             return self.stat(from).map(drop);
@@ -241,6 +276,9 @@ impl Home {
     }
 
     /// Sets what is given of the permission bits and the time of change.
+    ///
+    /// # Errors
+    /// `FsError::NotFound` or `FsError::NotADirectory` if the path leads nowhere.
     pub fn set_stat(
         &self,
         path: &AbsPath,

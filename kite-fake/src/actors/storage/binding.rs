@@ -19,6 +19,9 @@ pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// Whether the storage of `claim` waits for a Pod that uses it
 /// (`volumeBindingMode: WaitForFirstConsumer`).
+///
+/// # Errors
+/// An [`ActorError`] if the API server refuses.
 pub async fn is_late_bound(
     objects: Objects<'_>,
     claim: &DynamicObject,
@@ -40,6 +43,9 @@ pub(super) fn volume_name(claim: &DynamicObject) -> String {
 
 /// Makes a volume for `claim` and binds the two, or lets a bound claim have
 /// grown. Nothing is written where nothing is to be done.
+///
+/// # Errors
+/// An [`ActorError`] if the API server refuses.
 pub async fn bind(objects: Objects<'_>, claim: &DynamicObject) -> Result<(), ActorError> {
     let key = Key::of(&CLAIM, claim);
     let volume = volume_name(claim);

@@ -53,6 +53,10 @@ impl<C: Cluster> CachedCluster<C> {
     /// The newest that is known of an object that a controller was handed: what it wrote
     /// a moment ago may not be in its store yet. `None` if it is gone, or another has its
     /// name.
+    ///
+    /// # Errors
+    /// What the API server refuses, where it has to be asked since a write of the object went
+    /// wrong.
     pub async fn newest<K: Object>(&self, object: Arc<K>) -> Result<Option<Arc<K>>, ClusterError> {
         match super::newest(&self.caches, &*object) {
             Newest::Given => Ok(Some(object)),

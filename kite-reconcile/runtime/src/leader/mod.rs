@@ -92,6 +92,9 @@ impl Election {
     }
 
     /// Checks that the durations make an election safe.
+    ///
+    /// # Errors
+    /// [`ElectionError::Invalid`] with the duration that does not fit, and what to give.
     pub fn validate(&self) -> Result<(), ElectionError> {
         let Self {
             lease_duration,
@@ -177,6 +180,10 @@ pub enum ElectionError {
 ///
 /// `cluster` must be able to write whether or not this process leads: do not give
 /// one behind `ClientLayer`'s fence.
+///
+/// # Errors
+/// [`ElectionError::Invalid`] before anything is done. A Lease that cannot be read or written
+/// is logged, and tried again.
 pub async fn lead<C, F, Fut>(
     cluster: Arc<C>,
     election: Election,

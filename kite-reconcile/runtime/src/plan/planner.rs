@@ -25,6 +25,9 @@ pub trait Executor: Send + Sync {
     fn manager(&self) -> FieldManager;
 
     /// Carries a change out for `object`.
+    ///
+    /// # Errors
+    /// Why it was not carried out: the rest of the plan waits until the next reconcile.
     async fn execute<K: Object, C: Cluster>(
         &self,
         change: &Self::Change,
@@ -83,6 +86,9 @@ pub trait Planner: Send + Sync {
     }
 
     /// Looks at all that the plan depends on: a fixed, small set of reads.
+    ///
+    /// # Errors
+    /// What could not be read: nothing is planned then.
     async fn observe<C: Cluster>(
         &self,
         object: &Self::Object,
@@ -90,6 +96,9 @@ pub trait Planner: Send + Sync {
     ) -> Result<Self::Observed, ErrorOf<Self>>;
 
     /// What to do. Pure.
+    ///
+    /// # Errors
+    /// Why no plan can be made, such as an object that cannot be rendered.
     fn plan(
         &self,
         object: &Self::Object,
@@ -125,6 +134,9 @@ pub trait Planner: Send + Sync {
     }
 
     /// Looks at the others once more, as the API server itself knows them.
+    ///
+    /// # Errors
+    /// What could not be read.
     async fn look_at_others<C: Cluster>(
         &self,
         _object: &Self::Object,
