@@ -55,6 +55,7 @@ pub struct PasswordHash(String);
 
 /// Why a password could not be hashed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PasswordError {
     /// Longer than [`MAX_PASSWORD_BYTES`].
     #[error("the password has {0} bytes: use at most {MAX_PASSWORD_BYTES}")]

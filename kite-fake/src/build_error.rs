@@ -2,6 +2,7 @@
 
 /// What went wrong while a cluster was built.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BuildError {
     /// A document is no YAML, or an object lacks what its path needs.
     #[error("{what} cannot be read: {why}")]

@@ -8,6 +8,7 @@ use crate::go;
 
 /// Why a field is refused: `details.causes[].reason` of a `Status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum CauseReason {
     /// The named object does not exist.
     NotFound,

@@ -15,6 +15,7 @@ use crate::store::GroupResource;
 /// The schema of a resource. Those of built-in kinds are made when they are
 /// first looked at, since most tests need few of them.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum ResourceSchema {
     /// That of a built-in kind.
     BuiltIn(&'static BuiltIn),
@@ -52,6 +53,7 @@ pub struct ScalePaths {
 
 /// A path below an object that is served on its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Subresource {
     /// `/status`: the rest of the object is left alone.
     Status,
@@ -110,6 +112,7 @@ pub struct Column {
 
 /// Where a resource comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Origin {
     /// Compiled in.
     BuiltIn,

@@ -59,6 +59,7 @@ pub trait Authenticator: Send + Sync + 'static {
 
 /// Why a [`RouteAuthenticator`] cannot be had.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum AuthenticatorError {
     /// No dummy hash can be made.
     #[error(transparent)]

@@ -18,6 +18,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for T {}
 
 /// Why a machine cannot be reached; its owner gets to read it.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// Nobody said yet where its sshd is.
     #[error("its address is not known yet")]

@@ -46,6 +46,7 @@ const PROXY_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a gateway cannot be put together.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BuildError {
     /// Nobody said where login names lead.
     #[error("no routes: call GatewayBuilder::routes")]

@@ -59,6 +59,7 @@ impl fmt::Display for VmKey {
 /// Whether a machine can be entered now. The texts tell its owner what is the matter
 /// and what to do; nobody else sees them.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum VmState {
     /// It runs.
     Running,
@@ -72,6 +73,7 @@ pub enum VmState {
 
 /// What a login takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum LoginRule {
     /// A key or a password.
     #[default]
@@ -82,6 +84,7 @@ pub enum LoginRule {
 
 /// With what the gateway enters a machine.
 #[derive(Clone)]
+#[non_exhaustive]
 pub enum Credential {
     /// A key that the machine's user accepts.
     Key(Arc<PrivateKey>),

@@ -15,6 +15,7 @@ use crate::user::{Conn, Identity};
 
 /// A connection of a user, as it is now.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct SessionInfo {
     /// Its number in this process, as in the audit records.
     pub connection: u64,

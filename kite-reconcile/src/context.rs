@@ -22,6 +22,7 @@ use crate::keys::{KeySource, RandomKeys};
 
 /// What an installation may set differently.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Settings {
     /// The namespace in which Kite itself runs: its gateway's and its API's.
     pub namespace: String,
@@ -119,6 +120,7 @@ pub use kite_runtime::Clock;
 
 /// What every reconciler works with: the cluster, and what is not to be had
 /// from it.
+#[non_exhaustive]
 pub struct Context<C> {
     /// The cluster to change, the time, and what controllers of any kind share.
     pub shared: Shared<C>,

@@ -8,6 +8,7 @@ use crate::keys::KeyError;
 
 /// Why a reconcile did not come to its end.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The cluster refused or did not answer.
     #[error(transparent)]

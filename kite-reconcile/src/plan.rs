@@ -156,6 +156,7 @@ fn name(claim: &KiteReservation) -> &str {
 
 /// What came of a step, to be taken into what was observed.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Outcome {
     /// The object is in the cluster like this now.
     Stored(AnyObject),

@@ -4,6 +4,7 @@ use kite_core::crd::OsFamily;
 
 /// Why an object could not be rendered. Each is permanent: only an edit helps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RenderError {
     /// An object as it comes from the API server always has this field.
     #[error("{kind} {name:?} has no {field}: render from an object that was read from the cluster")]

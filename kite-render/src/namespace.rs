@@ -6,6 +6,7 @@ use crate::User;
 
 /// What the Pod Security admission of Kubernetes demands of pods in users' namespaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PodSecurity {
     /// That they reach nothing of their node. What `KubeVirt` and CDI make there is so.
     #[default]

@@ -28,6 +28,7 @@ const MIB: u128 = 1 << 20;
 /// tables, CDI adds room for a file system and, while it clones, holds a second
 /// claim of the same size. The number of VMs is counted exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Overhead {
     /// Memory of a launcher pod beside its guest's, in MiB per VM.
     pub memory_mib_per_vm: u32,

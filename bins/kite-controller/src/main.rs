@@ -157,12 +157,10 @@ impl ElectionArgs {
         let namespace = self.lease_namespace.as_deref().unwrap_or(namespace);
         let renew_deadline = Duration::from_secs(self.renew_deadline);
         let default = Duration::from_secs(2).min(renew_deadline / 3);
-        let election = Election {
-            lease_duration: Duration::from_secs(self.lease_duration),
-            renew_deadline,
-            retry_period: self.retry_period.map_or(default, Duration::from_secs),
-            ..Election::new(namespace, &self.lease_name, identity())
-        };
+        let mut election = Election::new(namespace, &self.lease_name, identity());
+        election.lease_duration = Duration::from_secs(self.lease_duration);
+        election.renew_deadline = renew_deadline;
+        election.retry_period = self.retry_period.map_or(default, Duration::from_secs);
         election
             .validate()
             .context("no leader election is possible with these options")?;

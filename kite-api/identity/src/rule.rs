@@ -79,6 +79,7 @@ impl Rule {
 
 /// Who may do something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Who {
     /// No account.
     Nobody,
@@ -100,6 +101,7 @@ impl Who {
 
 /// The least scopes with which an API token does something that its user may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Scopes {
     /// No token does it.
     Never,

@@ -21,6 +21,7 @@ pub(crate) const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
 /// A header of answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Common {
     /// By what an edit says what it is based on.
     ETag,

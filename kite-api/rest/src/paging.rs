@@ -28,6 +28,7 @@ pub const PAGE_MEMORY: usize = 4 << 20;
     clippy::struct_field_names,
     reason = "lists of Kubernetes are called so too"
 )]
+#[non_exhaustive]
 pub struct Items<T> {
     /// The items of this page, in the order of their names unless told otherwise.
     pub items: Vec<T>,

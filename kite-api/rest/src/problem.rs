@@ -20,6 +20,7 @@ pub(crate) const MOST_TOLD: usize = 50;
 /// What kind of problem it is. Clients match on its `type`, people read its
 /// title.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ProblemKind {
     /// The request is not HTTP or JSON that makes sense.
     Malformed,

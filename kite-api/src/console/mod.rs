@@ -63,6 +63,7 @@ pub(crate) const CONSOLE_MEMORY: usize = 2 * MESSAGE_LIMIT;
     JsonSchema,
     EncodeLabelValue,
 )]
+#[non_exhaustive]
 pub enum ConsoleKind {
     /// The serial line.
     Serial,

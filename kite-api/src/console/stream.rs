@@ -23,6 +23,7 @@ impl Default for TerminalSize {
 
 /// How a console came to its end from the VM's side.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ConsoleEnded {
     /// The program in the terminal ended with this status.
     Exited(u32),

@@ -11,6 +11,7 @@ use super::stream::{ConsoleStream, TerminalSize};
 
 /// Who wants a terminal of which VM. That they may have it is decided already.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct TerminalRequest {
     /// The VM.
     pub vm: ObjectKey,
@@ -26,6 +27,7 @@ pub struct TerminalRequest {
 
 /// Why there is no terminal. The texts are for the person who asked.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TerminalError {
     /// The VM cannot be entered now; somebody has to do something, or wait.
     #[error("{0}")]

@@ -92,6 +92,7 @@ pub enum ClusterError {
 /// What became of a write of a process that is not the leader. A layer around a
 /// `kube::Client` fails with this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NotLeader {
     /// It was not sent, since this process does not lead.
     #[error("not sent: this process does not lead (any more), the leader will see to it")]

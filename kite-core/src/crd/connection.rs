@@ -118,6 +118,7 @@ pub struct ConnectedVm {
 
 /// By which door somebody comes into a VM.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ConnectionKind {
     /// The SSH gateway.
     Ssh,

@@ -300,6 +300,7 @@ impl KiteImage {
 
 /// Where an image's import is.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ImagePhase {
     /// The import has not begun.
     Pending,

@@ -64,6 +64,7 @@ pub struct KiteTokenSpec {
 
 /// What an API token may do; never more than its user.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum TokenScope {
     /// See VMs, images and offers.
     #[serde(rename = "vms:read")]

@@ -235,6 +235,7 @@ pub struct Usage {
 
 /// Where a user is in its life.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UserPhase {
     /// The namespace is being made.
     Pending,

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 /// Why a check ended.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Failure {
     /// The server does otherwise.
     #[error("{0}")]

@@ -65,6 +65,7 @@ type Checked = Result<(), Failure>;
 
 /// The part of the API that a behaviour belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Area {
     /// Create, read, update; optimistic concurrency; metadata.
     Objects,
@@ -231,6 +232,7 @@ pub async fn connect(kubeconfig: &Path) -> Result<Client, ConnectError> {
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// The kubeconfig is missing, unreadable or incomplete.
     #[error("the kubeconfig cannot be used: {0}")]

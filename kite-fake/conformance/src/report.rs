@@ -6,6 +6,7 @@ use super::Behaviour;
 
 /// How a behaviour fared.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Verdict {
     /// It holds.
     Holds,
@@ -17,6 +18,7 @@ pub enum Verdict {
 
 /// One behaviour and how it fared.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Outcome {
     /// Which one.
     pub behaviour: Behaviour,
@@ -27,6 +29,7 @@ pub struct Outcome {
 /// What a run found. Its text has a line for each behaviour that fails or was
 /// skipped, what is left over, and the count; with `{:#}` those that hold, too.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Report {
     /// The behaviours in the order of the table.
     pub outcomes: Vec<Outcome>,

@@ -16,6 +16,7 @@ use crate::clock::Clock;
 
 /// Which objects an actor hears of.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Watches {
     /// Those of these kinds, as far as the server has them.
     Kinds(Vec<Kind>),
@@ -54,6 +55,7 @@ impl Change {
 
 /// What follows on a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Next {
     /// Nothing, until something that is watched changes.
     Done,
@@ -68,6 +70,7 @@ pub enum Next {
 
 /// Why a reconcile failed. It is tried again later.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ActorError {
     /// The API server refused, or could not be reached.
     #[error("{doing}: {source}")]

@@ -127,6 +127,7 @@ pub struct Rule {
 
 /// What comes of a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// The object passes.
     Pass,

@@ -66,6 +66,7 @@ impl Attributes {
 
 /// Whether somebody may, and why.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Decision {
     /// Whether.
     pub allowed: bool,

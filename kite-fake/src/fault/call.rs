@@ -10,6 +10,7 @@ use crate::rest::query::Query;
 
 /// A request in the API's words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Call {
     /// Who sends it: the name given to [`Faults::layer`](super::Faults::layer).
     pub participant: String,

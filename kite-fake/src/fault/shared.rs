@@ -21,6 +21,7 @@ const LATE: Duration = Duration::from_secs(10);
 
 /// A fault that was injected.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Injected {
     /// The number of the request, from 1.
     pub number: u64,

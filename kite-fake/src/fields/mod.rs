@@ -130,6 +130,7 @@ pub enum Applied {
 
 /// Why an apply was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ApplyError {
     /// 409: others own fields that would change.
     #[error("{}", .0.message())]

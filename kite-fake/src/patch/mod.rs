@@ -37,6 +37,7 @@ pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
 /// Why a patch was not applied; the message is what the `Status` says.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PatchError {
     /// 400: the body is no patch.
     #[error("{0}")]

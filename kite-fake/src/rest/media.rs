@@ -4,6 +4,7 @@ use crate::status::Status;
 
 /// How the answer is encoded and shaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Shape {
     /// The object or list itself.
     #[default]
@@ -19,6 +20,7 @@ pub enum Shape {
 
 /// The encoding of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Encoding {
     /// `application/json`.
     #[default]
@@ -31,6 +33,7 @@ pub enum Encoding {
 
 /// What the client takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Accepted {
     /// Shape of the answer.
     pub shape: Shape,

@@ -15,6 +15,7 @@ const MAX_DEPTH: usize = 64;
 
 /// A schema that cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SchemaError {
     /// A schema is a JSON object; this is something else.
     #[error("{path}: a schema must be an object")]

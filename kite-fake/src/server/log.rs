@@ -5,6 +5,7 @@ use std::{fmt, mem};
 
 /// One request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Logged {
     /// `get`, `list`, `create` and so on; the HTTP method for documents.
     pub verb: String,
@@ -40,6 +41,7 @@ pub struct Mark {
 /// What was asked since a [`Mark`]. Its text has one line for each verb and
 /// resource: `patch configmaps: 2`.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Since {
     /// The requests, oldest first, as far as the log remembers them.
     pub entries: Vec<Logged>,

@@ -2,6 +2,7 @@
 
 /// How a feature fares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Support {
     /// Answered 501 with a `Status` that names it.
     Refused,

@@ -11,6 +11,7 @@ use crate::store::{Change, Object};
 
 /// A change of an object.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Event {
     /// Who was acting: a participant, an actor, or the scenario.
     pub by: String,
@@ -81,6 +82,7 @@ pub(super) struct Invariant {
 
 /// How often an object came and went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Lives {
     /// How often it was created.
     pub created: u32,

@@ -12,6 +12,7 @@ use crate::state::Snapshot;
 
 /// Which rule does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Rule {
     /// What the scenario expects is so, and nothing stops it.
     Scenario,
@@ -35,6 +36,7 @@ pub enum Rule {
 
 /// Something that is wrong, in words.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct Violation {
     /// Which rule does not hold.
     pub rule: Rule,
@@ -223,6 +225,7 @@ fn ordinal(n: usize) -> String {
 
 /// A run in which something is wrong.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Finding {
     /// What went wrong by order.
     pub plan: Plan,

@@ -24,6 +24,7 @@ pub(super) const SCENARIO: &str = "scenario";
 
 /// Why a scenario stopped before its end.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ScenarioError {
     /// The API server refused what the scenario wanted.
     #[error("{doing}: {source}")]

@@ -15,6 +15,7 @@ pub use fields::FieldChange;
 
 /// What happened to one object.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Difference {
     /// It is only in the later state, like this.
     Added(Value),

@@ -28,6 +28,7 @@ const OUTDATED: u64 = u64::MAX;
 
 /// What went wrong with a filed state.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FileError {
     /// The file cannot be read or written.
     #[error("{}: {source}", path.display())]

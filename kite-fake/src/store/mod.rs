@@ -101,6 +101,7 @@ impl Change {
 
 /// One entry of a collection's history.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Event {
     /// The revision that the change took.
     pub revision: u64,
@@ -169,6 +170,7 @@ impl Collection {
 /// History asked for that has been forgotten (410 Gone).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too old resource version: {asked} ({oldest})")]
+#[non_exhaustive]
 pub struct Forgotten {
     /// The revision asked for.
     pub asked: u64,

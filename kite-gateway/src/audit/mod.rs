@@ -44,6 +44,7 @@ fn known_peer<S: Serializer>(peer: &SocketAddr, serializer: S) -> Result<S::Ok, 
 /// What a channel was used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Purpose {
     /// Nothing was asked of it.
     #[default]
@@ -97,6 +98,7 @@ impl Purpose {
 /// What a record tells.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Event {
     /// A login was decided.
     Login {

@@ -15,6 +15,7 @@ use russh::keys::{Algorithm, PrivateKey, PublicKey};
 
 /// Why there is no host key.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum HostKeyError {
     /// The API server did not give or take the Secret.
     #[error(transparent)]

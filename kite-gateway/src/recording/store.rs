@@ -9,6 +9,7 @@ use super::Recordings;
 
 /// Why recordings cannot go where they are to.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OpenError {
     /// Into the directory.
     #[error("{} cannot be written to: {error}", .directory.display())]

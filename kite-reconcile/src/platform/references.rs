@@ -45,6 +45,7 @@ const CERTIFICATE: &str = "spec.exposure.certificate.secretName";
 
 /// An object that a setting names.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Reference {
     /// The setting, such as `spec.storageClass`.
     pub setting: &'static str,
@@ -61,6 +62,7 @@ pub struct Reference {
 
 /// An object that a setting names, and of which it is not known whether it is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Unseen {
     /// The object.
     pub reference: Reference,
@@ -70,6 +72,7 @@ pub struct Unseen {
 
 /// Kinds of objects that settings name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Referent {
     /// Where disks of VMs are.
     StorageClass,

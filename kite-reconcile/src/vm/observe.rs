@@ -117,6 +117,7 @@ pub struct Observed {
 
 /// The image that a VM names.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum ImageSeen {
     /// It is in the catalogue.
     Found(Box<KiteImage>),

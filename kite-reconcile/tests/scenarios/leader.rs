@@ -571,35 +571,22 @@ fn durations_that_make_no_safe_election_are_refused_with_a_remedy() {
     let good = Election::new("kite", "kite-controller", "me");
     good.validate().unwrap();
     let seconds = Duration::from_secs;
+    let with = |change: &dyn Fn(&mut Election)| {
+        let mut election = good.clone();
+        change(&mut election);
+        election
+    };
     for (bad, field) in [
         (
-            Election {
-                lease_duration: Duration::from_millis(1500),
-                ..good.clone()
-            },
+            with(&|it| it.lease_duration = Duration::from_millis(1500)),
             "lease duration",
         ),
         (
-            Election {
-                lease_duration: seconds(10),
-                ..good.clone()
-            },
+            with(&|it| it.lease_duration = seconds(10)),
             "renew deadline",
         ),
-        (
-            Election {
-                retry_period: seconds(4),
-                ..good.clone()
-            },
-            "retry period",
-        ),
-        (
-            Election {
-                retry_period: seconds(0),
-                ..good.clone()
-            },
-            "retry period",
-        ),
+        (with(&|it| it.retry_period = seconds(4)), "retry period"),
+        (with(&|it| it.retry_period = seconds(0)), "retry period"),
     ] {
         let error = bad.validate().unwrap_err().to_string();
         assert!(error.contains(field), "{error}");

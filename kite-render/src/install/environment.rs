@@ -42,6 +42,7 @@ pub struct Recordings {
 
 /// Where the audit log of the gateway and the API goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Audit {
     /// To standard output, as lines of which each has the hash of the one before: whatever
     /// collects the logs of pods has them, and what is taken out of them shows.

@@ -4,6 +4,7 @@ use super::{Installation, Replicas, Spread, Storage};
 
 /// A kind of cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Profile {
     /// Any: two of each process, and storage that is there already.
     #[default]

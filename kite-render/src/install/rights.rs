@@ -42,6 +42,7 @@ impl Scope {
 /// Where what the controller writes may be, which its rights do not say: it makes
 /// namespaces, and watches all of them. The policy `kite-writes` holds it to that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Reach {
     /// In users' namespaces only.
     Users,
@@ -53,6 +54,7 @@ pub enum Reach {
 
 /// What a process may do, and what for.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Right {
     /// Where.
     pub scope: Scope,

@@ -15,6 +15,7 @@ const BASE_DOMAIN_MAX: usize = 190;
 /// A field of an [`Installation`] that cannot be as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} {value:?} cannot be: {remedy}")]
+#[non_exhaustive]
 pub struct Invalid {
     /// The field, such as `platform.imageNamespace`.
     pub field: &'static str,

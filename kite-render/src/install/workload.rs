@@ -42,6 +42,7 @@ const RECORDINGS: &str = "recordings";
 
 /// How strictly the pods of a process are kept on different nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Spread {
     /// Where there are nodes enough.
     #[default]

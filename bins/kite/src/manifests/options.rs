@@ -366,6 +366,7 @@ fn named(invalid: &Invalid) -> anyhow::Error {
         field,
         value,
         remedy,
+        ..
     } = invalid;
     // One value by itself is judged where it is read.
     let option = match *field {

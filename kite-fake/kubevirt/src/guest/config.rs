@@ -10,6 +10,7 @@ use super::home::Home;
 
 /// Why a guest cannot be set up.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum GuestError {
     /// The user data is not a `#cloud-config` document that the guest reads.
     #[error("cloud-init user data: {0}")]

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 /// Why the disk refused, in the words that users know from real systems.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FsError {
     /// Nothing at the path.
     #[error("No such file or directory")]

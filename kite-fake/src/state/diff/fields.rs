@@ -14,6 +14,7 @@ const KEYS: &[&str] = &["name", "type", "uid", "key", "ip", "manager"];
 
 /// One field that differs.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct FieldChange {
     /// Where: `spec.ports[0].port`, `status.conditions[type=Ready].status`,
     /// `metadata.labels["app.kubernetes.io/name"]`.

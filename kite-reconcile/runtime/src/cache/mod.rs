@@ -95,6 +95,7 @@ struct Entry {
 
 /// What a cache holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CacheStats {
     /// The kind.
     pub kind: String,

@@ -54,6 +54,7 @@ struct Noted {
 }
 
 /// What is known of the reads of some work.
+#[non_exhaustive]
 pub struct Account {
     /// The reads; none if it cannot be checked later whether they would be
     /// answered in the same way.

@@ -43,6 +43,7 @@ impl Moment {
 
 /// What a process is in an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LeaderState {
     /// It takes part in none, and works.
     Alone,

@@ -46,6 +46,7 @@ const RELEASE: Duration = Duration::from_secs(2);
 
 /// Which Lease is contended for, by whom, and how fast.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Election {
     /// Namespace of the Lease.
     pub namespace: String,
@@ -157,6 +158,7 @@ pub fn identity() -> String {
 
 /// Why no election can be held.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ElectionError {
     /// The durations do not fit together.
     #[error("the {field} {value:?} cannot be used: {remedy}")]

@@ -5,6 +5,7 @@ use http::{Method, Uri};
 
 /// A request's verb and resource, as access rules speak of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Call {
     /// The verb.
     pub verb: Verb,
@@ -16,6 +17,7 @@ pub struct Call {
 /// Verbs of access rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names say it")]
+#[non_exhaustive]
 pub enum Verb {
     Get,
     List,
