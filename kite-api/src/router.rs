@@ -55,6 +55,20 @@ pub fn router(state: ApiState) -> Router {
 /// with the same checks; but `Location` headers and addresses in messages lack the prefix,
 /// browsers do not send the refresh cookie back (`Path=/api/v1/auth`), and nobody signs in
 /// at providers.
+///
+/// ```no_run
+/// use axum::{Router, routing::get};
+/// use kite_api::{ApiState, api_router};
+///
+/// # async fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let state = ApiState::builder(client).build().await?;
+/// let app: Router = Router::new()
+///     .route("/", get(async || "my own page"))
+///     .merge(api_router(state));
+/// # drop(app);
+/// # Ok(())
+/// # }
+/// ```
 pub fn api_router(state: ApiState) -> Router {
     let elsewhere = Router::new()
         .route("/api/v1", any(layers::not_found))

@@ -20,6 +20,17 @@ use crate::{
 const WRAPPED_IN: [&str; 5] = ["log", "message", "line", "body", "MESSAGE"];
 
 /// Reads logs in any order.
+///
+/// ```
+/// use kite_audit::Collected;
+///
+/// let log = "2026-01-01T00:00:00Z the server listens\n";
+/// let mut collected = Collected::default();
+/// collected.file("pod.log", log.as_bytes())?;
+/// // Lines of others are passed over.
+/// assert_eq!(collected.finish().records, 0);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Collected {
     streams: HashMap<String, Stream>,

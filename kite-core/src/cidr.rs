@@ -5,6 +5,15 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
 /// A range of addresses such as `10.0.0.0/8` or `2001:db8::/32`.
+///
+/// ```
+/// use kite_core::cidr::Cidr;
+///
+/// let range: Cidr = "10.0.0.0/8".parse()?;
+/// assert!(range.contains("10.1.2.3".parse()?));
+/// assert!(!range.contains("192.168.0.1".parse()?));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Cidr {
     address: IpAddr,

@@ -49,6 +49,15 @@ const BCRYPT_MAX_COST: u32 = 12;
 const BCRYPT_MEMORY: usize = 4096;
 
 /// A password's hash. `Debug` does not show it.
+///
+/// ```
+/// use kite_core::password::PasswordHash;
+///
+/// let hash = PasswordHash::create("correct horse battery")?;
+/// assert!(hash.verify("correct horse battery"));
+/// assert!(!hash.verify("wrong"));
+/// # Ok::<(), kite_core::password::PasswordError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PasswordHash(String);

@@ -21,6 +21,16 @@ const TYPES: [&str; 7] = [
 ];
 
 /// A key that can log in.
+///
+/// ```
+/// use kite_core::public_key::{PublicKey, PublicKeyError};
+///
+/// let text = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKO9ldbqXUWB+gMw90VFK2ZXIlM5RvBXwnm/KM3V61Ut";
+/// let key = PublicKey::parse(&format!(" {text}  ann@laptop "))?;
+/// assert_eq!(key.as_str(), format!("{text} ann@laptop"));
+/// assert!(matches!(PublicKey::parse(""), Err(PublicKeyError::Empty)));
+/// # Ok::<(), PublicKeyError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey {
     line: String,

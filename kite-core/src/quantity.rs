@@ -12,6 +12,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// and an optional suffix: `Ki`, `Mi`, `Gi`, `Ti` (powers of 1024) or `k`, `M`,
 /// `G`, `T` (powers of 1000). This is the part of
 /// `k8s.io/apimachinery/pkg/api/resource.Quantity` that makes sense for sizes.
+///
+/// ```
+/// use kite_core::quantity::Bytes;
+///
+/// let size: Bytes = "1.5Gi".parse()?;
+/// assert_eq!(size.bytes(), 1536 << 20);
+/// assert!(size > "1G".parse()?);
+/// # Ok::<(), kite_core::quantity::ParseQuantityError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Bytes {
     text: String,

@@ -11,6 +11,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// or `ns`, such as `72h` or `1h30m`. Nothing is less than a nanosecond, nothing
 /// negative, and nothing longer than 292 years. This is the part of Go's
 /// `time.ParseDuration` that makes sense for spans; the CRDs admit exactly this.
+///
+/// ```
+/// use kite_core::span::Span;
+///
+/// let span: Span = "1h30m".parse()?;
+/// assert_eq!(span.duration().as_secs(), 5400);
+/// assert_eq!(span.as_str(), "1h30m");
+/// # Ok::<(), kite_core::span::ParseSpanError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Span {
     text: String,

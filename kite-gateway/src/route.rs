@@ -13,6 +13,13 @@ use serde::Serialize;
 pub const MAX_LOGIN_NAME: usize = 64;
 
 /// A login name as a client sent it, once it looks like one.
+///
+/// ```
+/// use kite_gateway::LoginName;
+///
+/// assert!(LoginName::parse("web").is_some());
+/// assert!(LoginName::parse("web; rm -rf /").is_none());
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize)]
 #[serde(transparent)]
 pub struct LoginName(String);
@@ -152,6 +159,22 @@ impl Route {
 }
 
 /// Finds routes.
+///
+/// ```
+/// use std::{collections::HashMap, sync::Arc};
+///
+/// use kite_gateway::{LoginName, Route, Routes};
+///
+/// /// Login names such as `ann.web` lead to Ann's machine `web`.
+/// struct ByOwner(HashMap<(String, String), Arc<Route>>);
+///
+/// impl Routes for ByOwner {
+///     fn find(&self, login: &LoginName) -> Option<Arc<Route>> {
+///         let (owner, machine) = login.as_str().split_once('.')?;
+///         self.0.get(&(owner.to_owned(), machine.to_owned())).cloned()
+///     }
+/// }
+/// ```
 pub trait Routes: Send + Sync + 'static {
     /// The route of `login`, out of memory: the gateway asks on every login and
     /// must never wait for a lookup.

@@ -25,6 +25,16 @@ use crate::standing::Standing;
 const COUNTED: Duration = Duration::from_secs(1);
 
 /// Bounds of connections that have not logged in. Written as `start:rate:full`.
+///
+/// ```
+/// use kite_gateway::MaxStartups;
+///
+/// let bounds: MaxStartups = "100:30:512".parse()?;
+/// assert_eq!(bounds.dropped_percent(99), 0);
+/// assert_eq!(bounds.dropped_percent(100), 30);
+/// assert_eq!(bounds.dropped_percent(512), 100);
+/// # Ok::<(), kite_gateway::ParseMaxStartupsError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MaxStartups {
     /// With fewer than this many, none is dropped.

@@ -21,6 +21,13 @@ use kite_runtime::{
 use crate::keys::{KeySource, RandomKeys};
 
 /// What an installation may set differently.
+///
+/// ```
+/// use kite_reconcile::Settings;
+///
+/// let settings = Settings::in_namespace("my-operator").with_own_role("my-operator-secrets");
+/// assert_eq!(settings.namespace, "my-operator");
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {

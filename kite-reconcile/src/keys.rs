@@ -26,6 +26,14 @@ impl KeyError {
 }
 
 /// Ed25519 key pairs (RFC 8709) from the operating system's random numbers.
+///
+/// ```
+/// use kite_reconcile::keys::{KeySource as _, RandomKeys};
+///
+/// let keys = RandomKeys.generate("web")?;
+/// assert!(keys.host_public.starts_with("ssh-ed25519 "));
+/// # Ok::<(), kite_reconcile::keys::KeyError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RandomKeys;
 

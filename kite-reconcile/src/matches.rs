@@ -12,6 +12,19 @@ use self::tape::{Seen, Tape, View};
 /// in `observed` with the same value, and `observed` has no field left that an
 /// earlier apply of ours set and `desired` does not. What else `observed` has
 /// (defaults, status, other managers' fields) does not matter.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kite_reconcile::matches::is_applied;
+///
+/// let with = |keys: &[&str]| ConfigMap {
+///     data: Some(keys.iter().map(|key| (key.to_string(), "1".to_owned())).collect()),
+///     ..ConfigMap::default()
+/// };
+/// // What others have added does not matter.
+/// assert!(is_applied(&with(&["a"]), &with(&["a", "b"])));
+/// assert!(!is_applied(&with(&["a", "c"]), &with(&["a", "b"])));
+/// ```
 pub fn is_applied<K: Object>(desired: &K, observed: &K) -> bool {
     match (Tape::of(desired), Tape::of(observed)) {
         (Some(desired), Some(observed)) => {

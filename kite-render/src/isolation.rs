@@ -96,6 +96,18 @@ impl Pods {
 
 /// What the network policies let through. The default suits a cluster with kube-dns,
 /// CDI in `cdi` and ingress-nginx or Traefik.
+///
+/// ```
+/// use kite_render::isolation::Isolation;
+///
+/// let isolation = Isolation::default();
+/// assert!(isolation.closes("10.96.0.1".parse()?), "the API server");
+/// assert!(!isolation.closes("203.0.113.7".parse()?));
+/// // A node with a public address.
+/// let closed = isolation.around(["203.0.113.7/32".to_owned()].iter());
+/// assert!(closed.closes("203.0.113.7".parse()?));
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Isolation {
     /// Who may connect to port 22: the SSH gateway, and nobody else.

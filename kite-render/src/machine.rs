@@ -38,6 +38,21 @@ pub fn run_strategy(power: PowerState) -> &'static str {
 /// The VM, in the given power state: that may differ from its spec's when its
 /// owner is suspended. Its hardware is for guests that have virtio drivers of
 /// their own: every family but Windows, for which there is [`virtual_machine_for`].
+///
+/// ```
+/// use kite_core::crd::{KiteVirtualMachine, KiteVirtualMachineSpec, PowerState};
+/// use kite_render::{Vm, machine};
+///
+/// let mut object = KiteVirtualMachine::new(
+///     "web",
+///     KiteVirtualMachineSpec::new(2, "4Gi".parse()?, "20Gi".parse()?, "debian-12", "web"),
+/// );
+/// object.metadata.namespace = Some("kite-user-ann".into());
+/// object.metadata.uid = Some("7a0e".into());
+/// let machine = machine::virtual_machine(&Vm::of(&object)?, PowerState::Off);
+/// assert_eq!(machine.spec.run_strategy.as_deref(), Some("Halted"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn virtual_machine(vm: &Vm<'_>, power: PowerState) -> VirtualMachine {
     virtual_machine_for(vm, OsFamily::default(), power)
 }

@@ -34,6 +34,17 @@ impl PodSecurity {
 /// Its label wins over what the cluster has by default, so it is one that suits
 /// `KubeVirt`'s launchers and nothing that is stronger. That nobody but `KubeVirt` and CDI
 /// makes pods here is up to an admission policy of the installation.
+///
+/// ```
+/// use kite_core::crd::{KiteUser, KiteUserSpec};
+/// use kite_render::{User, namespace};
+///
+/// let mut object = KiteUser::new("ann", KiteUserSpec::new("ann"));
+/// object.metadata.uid = Some("51c2".into());
+/// let namespace = namespace::namespace(&User::of(&object)?, namespace::PodSecurity::Baseline);
+/// assert_eq!(namespace.metadata.name.as_deref(), Some("kite-user-ann"));
+/// # Ok::<(), kite_render::RenderError>(())
+/// ```
 pub fn namespace(user: &User<'_>, security: PodSecurity) -> Namespace {
     let mut metadata = user.metadata(user.namespace(), None);
     metadata.labels.get_or_insert_default().extend(

@@ -25,6 +25,18 @@ use crate::{
 /// account is suspended or about to be deleted, and requests of other sites' pages that
 /// change something (by `Sec-Fetch-Site` and `Origin`). A fresh proof of who they are, and
 /// a second factor, are that project's matter.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use kite_core::crd::{KiteUser, KiteUserSpec};
+/// use kite_identity::Principal;
+///
+/// let mut user = KiteUser::new("ann", KiteUserSpec::new("ann"));
+/// user.metadata.uid = Some("51c2".to_owned());
+/// let principal = Principal::new(Arc::new(user));
+/// assert_eq!(principal.name(), "ann");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Principal {
     user: Arc<KiteUser>,

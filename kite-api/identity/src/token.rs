@@ -109,6 +109,12 @@ pub(crate) fn new_session_token() -> Result<String, Problem> {
 
 /// 256 random bits as text, behind a prefix.
 ///
+/// ```
+/// let token = kite_identity::random_token("app_")?;
+/// assert!(token.starts_with("app_") && token.len() > 40);
+/// # Ok::<(), kite_rest::Problem>(())
+/// ```
+///
 /// # Errors
 /// [`ProblemKind::Internal`] if the system gives no random bytes.
 pub fn random_token(prefix: &str) -> Result<String, Problem> {

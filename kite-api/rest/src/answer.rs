@@ -23,6 +23,16 @@ use crate::{
 pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// A JSON body with the status `STATUS`.
+///
+/// ```
+/// use axum::response::IntoResponse as _;
+/// use kite_rest::Created;
+///
+/// let answer = Created::new("a book").with_location("/books/1").with_etag("\"uid.1\"");
+/// let response = answer.into_response();
+/// assert_eq!(response.status(), 201);
+/// assert_eq!(response.headers()["location"], "/books/1");
+/// ```
 #[derive(Debug)]
 #[must_use = "it is what a handler answers with"]
 pub struct Answer<T, const STATUS: u16 = 200> {

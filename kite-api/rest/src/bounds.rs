@@ -4,6 +4,13 @@
 use serde_json::{Map, Value, json};
 
 /// Fewest and most characters of a text, or items of a list.
+///
+/// ```
+/// use kite_rest::Bounds;
+///
+/// const TITLE: Bounds = Bounds::between(1, 80);
+/// assert!(TITLE.hold("Emma".len()) && !TITLE.hold(0));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Fewest.

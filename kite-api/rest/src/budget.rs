@@ -48,6 +48,19 @@ struct Left {
 }
 
 /// A number of bytes from which all take.
+///
+/// ```
+/// use kite_rest::budget::{Budget, Party};
+///
+/// let budget = Budget::shared(1000);
+/// let share = budget.take(Party::Stranger, 500)?;
+/// // Strangers have their half; whoever is signed in still finds the other one.
+/// assert!(budget.take(Party::Stranger, 1).is_err());
+/// assert!(budget.take(Party::SignedIn, 500).is_ok());
+/// drop(share);
+/// assert!(budget.take(Party::Stranger, 500).is_ok());
+/// # Ok::<(), kite_rest::Problem>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Mutex<Left>>);
 

@@ -246,6 +246,14 @@ pub struct FieldError {
 }
 
 /// An answer that says why a request was refused (RFC 9457).
+///
+/// ```
+/// use kite_rest::{Problem, ProblemKind};
+///
+/// let problem = Problem::field(ProblemKind::Conflict, "name", "web", "is taken: choose another");
+/// assert_eq!(problem.kind().status(), 409);
+/// assert_eq!(problem.errors()[0].field, "name");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
     kind: ProblemKind,

@@ -14,6 +14,14 @@ use crate::{
 };
 
 /// A redirect that is followed once (302).
+///
+/// ```
+/// use axum::response::IntoResponse as _;
+/// use kite_rest::Redirect;
+///
+/// let response = Redirect::at("/sign-in").into_response();
+/// assert_eq!(response.status(), 302);
+/// ```
 #[derive(Debug)]
 #[must_use = "it is what a handler answers with"]
 pub struct Redirect {

@@ -6,6 +6,20 @@ use kube::core::Status;
 
 /// Why a request to the cluster failed. Each variant keeps what was being done
 /// and what the API server said, so callers match on meaning, not on text.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Secret;
+/// use kite_cluster::{Cluster, ClusterError};
+///
+/// /// Creates the Secret; whether this process was the first.
+/// async fn first<C: Cluster>(cluster: &C, secret: &Secret) -> Result<bool, ClusterError> {
+///     match cluster.create(secret).await {
+///         Ok(_) => Ok(true),
+///         Err(ClusterError::AlreadyExists { .. }) => Ok(false),
+///         Err(error) => Err(error),
+///     }
+/// }
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// The object (or its kind, or its namespace) is not there.

@@ -14,6 +14,20 @@ use serde::de::DeserializeOwned;
 use super::{Cluster, ClusterError, FieldManager, Lenient, Listed, Object, ObjectKey};
 
 /// A cluster behind a `kube::Client`: one request per method, nothing added.
+///
+/// ```no_run
+/// use k8s_openapi::api::core::v1::Node;
+/// use kite_cluster::{Cluster as _, FieldManager, KubeCluster};
+/// use kube::api::ListParams;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = kube::Client::try_default().await?;
+/// let cluster = KubeCluster::new(client).with_field_manager(FieldManager::new("my-operator"));
+/// let nodes = cluster.list::<Node>(None, &ListParams::default()).await?;
+/// println!("{} nodes", nodes.complete()?.len());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct KubeCluster {
     client: Client,

@@ -94,6 +94,13 @@ impl<K> Object for K where
 }
 
 /// Namespace and name of an object.
+///
+/// ```
+/// use kite_cluster::ObjectKey;
+///
+/// assert_eq!(ObjectKey::namespaced("dev", "web").to_string(), "dev/web");
+/// assert_eq!(ObjectKey::cluster("ann").to_string(), "ann");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     /// The namespace; `None` for cluster-scoped kinds.
@@ -272,6 +279,20 @@ pub trait Cluster: Send + Sync + 'static {
 }
 
 /// What can be said with the verbs of [`Cluster`].
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kite_cluster::{Cluster, ClusterError, ClusterExt as _, ObjectKey};
+/// use kube::api::PropagationPolicy;
+///
+/// /// Deletes the Pod, if there is one, and no other that takes its name meanwhile.
+/// async fn end<C: Cluster>(cluster: &C, key: &ObjectKey) -> Result<(), ClusterError> {
+///     if let Some(pod) = cluster.get_opt::<Pod>(key).await? {
+///         cluster.delete_by_uid(&pod, PropagationPolicy::Background).await?;
+///     }
+///     Ok(())
+/// }
+/// ```
 #[async_trait]
 pub trait ClusterExt: Cluster {
     /// Reads one object, if it is there.

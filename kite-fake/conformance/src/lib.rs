@@ -149,6 +149,12 @@ impl Behaviour {
 }
 
 /// All behaviours, by area.
+///
+/// ```
+/// use kite_conformance::{Area, behaviours};
+///
+/// assert!(behaviours().iter().any(|it| it.area == Area::Watches));
+/// ```
 pub fn behaviours() -> Vec<Behaviour> {
     checks::all()
 }
@@ -220,6 +226,19 @@ impl Options {
 /// A client as [`run`] wants it, for the current context of a kubeconfig: one
 /// that does not repeat requests by itself, since the checks look at every
 /// answer.
+///
+/// ```no_run
+/// use std::path::Path;
+///
+/// use kite_conformance::{Options, connect, run};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = connect(Path::new("kubeconfig")).await?;
+/// let report = run(client, Options::default()).await;
+/// println!("{report}");
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// The file cannot be read, or names no server that can be asked.

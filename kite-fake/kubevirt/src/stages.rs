@@ -28,6 +28,15 @@ pub const DISK_WORKER: Stage = Stage::new("DiskWorker");
 
 /// Things take as long as a person likes to watch: a VM runs about two seconds after
 /// its creation.
+///
+/// ```
+/// use kite_fake::actors::{Rule, Selector};
+/// use kite_fake_kubevirt::{demo_rules, stages::GUEST_BOOTED};
+///
+/// let rules = demo_rules();
+/// // No guest boots any more.
+/// rules.add(Rule::hold(GUEST_BOOTED, Selector::all()));
+/// ```
 pub fn demo_rules() -> Rules {
     let ms = Duration::from_millis;
     let delays = [

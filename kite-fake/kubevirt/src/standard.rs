@@ -17,6 +17,23 @@ use crate::operators::Operators;
 
 /// [`control_plane`], CDI, `KubeVirt`, and what else is beside them in a cluster. Nothing
 /// runs in VMs.
+///
+/// ```
+/// use kite_fake::FakeCluster;
+/// use kite_fake_kubevirt::{cdi_definitions, everything, kubevirt_definitions};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// # runtime.block_on(async {
+/// let cluster = FakeCluster::builder()
+///     .crds(kubevirt_definitions())
+///     .crds(cdi_definitions())
+///     .actors(everything())
+///     .build()?;
+/// # drop(cluster);
+/// # Ok::<(), kite_fake::BuildError>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn everything() -> Vec<Arc<dyn Actor>> {
     everything_with(false, machines(false))
 }

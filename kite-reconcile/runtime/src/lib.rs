@@ -68,7 +68,7 @@
 //! | [`controller`] | queues, and the controllers that work on them |
 //! | [`cache`] | reads without requests, which see what was written; the watches behind them |
 //! | [`kinds`] | how kinds are watched and kept |
-//! | [`listener`] | what a controller hears of beside its own kind |
+//! | [`listener`] | what a controller watches beside its own kind |
 //! | [`queue`] | which object is reconciled next |
 //! | [`context`] | what reconciles share |
 //! | [`failure`] | why they do not come to their end |

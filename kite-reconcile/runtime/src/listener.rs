@@ -1,4 +1,4 @@
-//! What a controller hears of beside its own kind.
+//! What a controller watches beside its own kind.
 
 use kite_cluster::Object;
 use kube::{

@@ -26,7 +26,7 @@ pub trait Reconciler: Send + Sync + 'static {
     /// Why a reconcile does not come to its end, such as [`Error`](crate::Error).
     type Error: Failure + From<ClusterError>;
 
-    /// Has the controller hear of what its objects depend on and of what it makes:
+    /// Has the controller watch what its objects depend on and what it makes:
     /// `listener.owns::<W>()`, [`Listener::on`].
     fn watches<L: Listener<Self::Object>>(listener: L) -> L {
         listener

@@ -22,6 +22,28 @@ use crate::{
 };
 
 /// What a process needs around its work.
+///
+/// ```no_run
+/// use std::sync::Arc;
+///
+/// use jiff::Timestamp;
+/// use kite_runtime::{events::Reporter, leader::Election, process::Process, wire::RateLimiter};
+/// use tokio_util::sync::CancellationToken;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let reporter = Reporter { controller: "example.org/my-operator", instance: "my-operator" };
+/// let election = Election::new("my-operator", "my-operator", "my-operator-7d9f_5c0e");
+/// let process = Process::with_election(reporter, election)
+///     .rate_limited(RateLimiter::per_second(20.0, 50));
+/// let client = kube::Client::try_default().await?;
+/// let work = |term: kite_runtime::process::Term| async move {
+///     // What writes through `term.client` is refused once this process leads no more.
+///     term.stop.cancelled().await;
+/// };
+/// process.run(client, Arc::new(Timestamp::now), CancellationToken::new(), work).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Process {
     reporter: Reporter,

@@ -39,6 +39,28 @@ use crate::{
 };
 
 /// Watches that are not running yet, of kinds as `P` says.
+///
+/// ```no_run
+/// use k8s_openapi::api::core::v1::{ConfigMap, Node};
+/// use kite_cluster::{Cluster as _, KubeCluster, ObjectKey};
+/// use kite_runtime::{cache::CachedCluster, kinds::Whole, Watches, health::Health};
+/// use tokio_util::sync::CancellationToken;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = kube::Client::try_default().await?;
+/// let mut watches = Watches::<Whole>::new(client.clone());
+/// watches.watch::<ConfigMap>();
+/// watches.watch::<Node>();
+/// let (caches, running) = watches.build();
+/// tokio::spawn(running.run(Health::default(), CancellationToken::new()));
+/// caches.synced().await;
+/// let cluster = CachedCluster::new(KubeCluster::new(client), caches);
+/// // No request.
+/// let map = cluster.get::<ConfigMap>(&ObjectKey::namespaced("kube-system", "coredns")).await?;
+/// # drop(map);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Watches<P: Kinds> {
     client: Client,
     caches: Builder,

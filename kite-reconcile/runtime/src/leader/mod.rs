@@ -45,6 +45,18 @@ use crate::Clock;
 const RELEASE: Duration = Duration::from_secs(2);
 
 /// Which Lease is contended for, by whom, and how fast.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kite_runtime::leader::Election;
+///
+/// let mut election = Election::new("my-operator", "my-operator", "my-operator-7d9f_5c0e");
+/// assert!(election.validate().is_ok());
+/// // The leader would still work when another begins.
+/// election.renew_deadline = Duration::from_secs(20);
+/// assert!(election.validate().is_err());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Election {

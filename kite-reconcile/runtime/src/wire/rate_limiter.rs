@@ -9,6 +9,14 @@ use tokio::time::{Instant, sleep_until};
 
 /// A token bucket (in the form of GCRA): so many at once, and so many a second
 /// in the long run. Clones share the bucket. Its clock is tokio's.
+///
+/// ```
+/// use kite_runtime::wire::RateLimiter;
+///
+/// let limiter = RateLimiter::per_second(1.0, 2);
+/// assert!(limiter.try_take() && limiter.try_take());
+/// assert!(!limiter.try_take(), "the next comes within a second");
+/// ```
 #[derive(Clone, Debug)]
 pub struct RateLimiter(Arc<Bucket>);
 
