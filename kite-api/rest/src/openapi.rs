@@ -5,6 +5,8 @@
 //! [`crate::IfMatch`] its header, …); what an operation refuses beside is said where it is
 //! routed ([`about`]).
 
+use std::mem;
+
 use aide::{
     OperationInput, OperationOutput,
     generate::GenContext,
@@ -16,7 +18,7 @@ use aide::{
 };
 use indexmap::IndexMap;
 use schemars::JsonSchema;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use crate::headers::{request_header, response_header, schema_object};
 use crate::{
@@ -181,21 +183,35 @@ pub fn add_components(components: &mut Components) {
 pub fn finish(api: &OpenApi) -> Value {
     let mut document = serde_json::to_value(api).unwrap_or_default();
     forget_kubernetes(&mut document);
-    loop {
-        let text = document.to_string();
-        let Some(schemas) = document
-            .pointer_mut("/components/schemas")
-            .and_then(Value::as_object_mut)
-        else {
-            break;
-        };
-        let before = schemas.len();
-        schemas.retain(|name, _| text.contains(&format!("\"#/components/schemas/{name}\"")));
-        if schemas.len() == before {
-            break;
+    let schemas = document.pointer_mut("/components/schemas");
+    if let Some(mut all) = schemas.and_then(Value::as_object_mut).map(mem::take) {
+        let mut needed = Vec::new();
+        references(&document, &mut needed);
+        let mut kept = Map::new();
+        while let Some(name) = needed.pop() {
+            if let Some(schema) = all.remove(&name) {
+                references(&schema, &mut needed);
+                kept.insert(name, schema);
+            }
         }
+        document["components"]["schemas"] = Value::Object(kept);
     }
     document
+}
+
+/// The names of the schemas that something refers to.
+fn references(value: &Value, names: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => fields.values().for_each(|it| references(it, names)),
+        Value::Array(items) => items.iter().for_each(|it| references(it, names)),
+        Value::String(text) => {
+            names.extend(
+                text.strip_prefix("#/components/schemas/")
+                    .map(str::to_owned),
+            );
+        }
+        _ => {}
+    }
 }
 
 /// Takes out what only an API server of Kubernetes understands.
@@ -207,5 +223,33 @@ fn forget_kubernetes(value: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(forget_kubernetes),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_nothing_leads_to_is_not_in_the_document() {
+        let to = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
+        let api: OpenApi = serde_json::from_value(json!({
+            "openapi": "3.1.0",
+            "info": { "title": "a", "version": "1" },
+            "paths": { "/a": { "get": { "responses": {
+                "200": { "description": "", "content": { "application/json": { "schema": to("A") } } }
+            } } } },
+            "components": { "schemas": {
+                "A": { "items": to("B") },
+                "B": { "type": "string", "x-kubernetes-int-or-string": true },
+                "C": { "items": to("D") },
+                "D": { "items": to("C") },
+            } },
+        }))
+        .unwrap();
+        let schemas = json!({ "A": { "items": to("B") }, "B": { "type": "string" } });
+        assert_eq!(finish(&api)["components"]["schemas"], schemas);
     }
 }
