@@ -22,13 +22,13 @@ impl<T: Clone> Memo<T> {
             return known.clone();
         }
         // Not under the lock: it may take long.
-        let made = make();
+        let new = make();
         let mut known = self.0.lock();
         if known.len() >= MOST {
             known.clear();
         }
-        known.insert(text.to_owned(), made.clone());
-        made
+        known.insert(text.to_owned(), new.clone());
+        new
     }
 }
 
