@@ -161,21 +161,16 @@ fn features_manifest() -> anyhow::Result<String> {
 /// Lines of `cargo tree` that are of other projects' crates: `name vVERSION|features`.
 fn tree(arguments: &[&str]) -> anyhow::Result<BTreeSet<String>> {
     let mut cargo = crate::cargo(&crate::root());
-    cargo.args([
-        "tree",
-        "--workspace",
-        "--offline",
-        "--prefix",
-        "none",
-        "--no-dedupe",
-    ]);
+    cargo.args(["tree", "--workspace", "--offline", "--prefix", "none"]);
     let said = crate::output(cargo.args(["--format", "{p}|{f}"]).args(arguments))?;
     // What is of this workspace has its path.
     let foreign = said
         .lines()
         .filter(|line| !line.contains(" (/") && !line.contains(":\\"));
     Ok(foreign
-        .map(str::to_owned)
+        // Whose dependencies were listed before.
+        .map(|line| line.strip_suffix(" (*)").unwrap_or(line))
         .filter(|line| !line.is_empty())
+        .map(str::to_owned)
         .collect())
 }
