@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kite_core::{names, password::PasswordHash};
 use kite_rest::{Problem, ProblemKind};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 use crate::{
     counts::Hashing,
@@ -57,9 +57,14 @@ impl Passwords {
         memory: usize,
         hashing: Hashing,
     ) -> Result<Self, Problem> {
-        let dummy = run(|| PasswordHash::create("nobody has this password"))
-            .await?
-            .map_err(|error| internal(&error))?;
+        // Made once in a process: it tells nothing of anybody.
+        static DUMMY: OnceCell<PasswordHash> = OnceCell::const_new();
+        let make = async || {
+            run(|| PasswordHash::create("nobody has this password"))
+                .await?
+                .map_err(|error| internal(&error))
+        };
+        let dummy = DUMMY.get_or_try_init(make).await?.clone();
         let own = dummy.memory();
         let concurrency = concurrency.min(memory / own.max(1)).max(1);
         let most = (memory / UNIT).clamp(1, Semaphore::MAX_PERMITS);
