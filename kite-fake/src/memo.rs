@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 
 /// So many are kept.
-const MOST: usize = 4096;
+const MOST: usize = 1024;
+/// What is made of longer texts, in bytes, is made anew each time.
+const LONGEST: usize = 16 << 10;
 
 /// What was made of which text.
 pub(crate) struct Memo<T>(Mutex<BTreeMap<String, T>>);
@@ -18,6 +20,9 @@ impl<T: Clone> Memo<T> {
 
     /// What `make` gives for `text`, or what it gave when it was asked before.
     pub(crate) fn of(&self, text: &str, make: impl FnOnce() -> T) -> T {
+        if text.len() > LONGEST {
+            return make();
+        }
         if let Some(known) = self.0.lock().get(text) {
             return known.clone();
         }
@@ -45,5 +50,7 @@ mod tests {
             memo.of(&format!("{n}"), || n);
         }
         assert!(memo.0.lock().len() <= MOST);
+        let long = "a".repeat(LONGEST + 1);
+        assert_eq!([memo.of(&long, || 1), memo.of(&long, || 2)], [1, 2]);
     }
 }

@@ -18,8 +18,8 @@ const UI: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kite-api/ui");
 
 /// The browser, Node.js and the packages of the UI's tests.
 struct Tools {
-    /// Without windows of its own, if there is one: the pages are the same, and it takes
-    /// two thirds of the processor time.
+    /// Chromium's headless shell, if there is one: the same engine in two thirds of the
+    /// processor time.
     chromium: PathBuf,
     /// The packages of `kite-api/ui/package.json`.
     modules: PathBuf,

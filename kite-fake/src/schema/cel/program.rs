@@ -65,11 +65,11 @@ impl Program {
     /// text.
     pub(crate) fn compile(source: &str) -> Result<Self, String> {
         static KNOWN: Memo<Result<Program, String>> = Memo::new();
-        bounded(source)?;
         KNOWN.of(source, || Self::compile_anew(source))
     }
 
     fn compile_anew(source: &str) -> Result<Self, String> {
+        bounded(source)?;
         let text = source.to_owned();
         // Whatever goes down the tree level by level is done there as well.
         let read = move || {
