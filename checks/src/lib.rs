@@ -5,10 +5,8 @@
 //! |---|---|
 //! | [`documents`] | what people read, and where its links lead |
 //! | [`packages`] | the library crates as a registry would have them |
-//! | [`outside`] | a workspace outside of this one that depends on them |
 
 pub mod documents;
-pub mod outside;
 pub mod packages;
 
 use std::{

@@ -109,7 +109,10 @@ fn sync(from: &Path, to: &Path) -> anyhow::Result<()> {
 }
 
 /// Writes `file` unless it has these contents.
-pub(crate) fn write(file: &Path, contents: &[u8]) -> anyhow::Result<()> {
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(file: &Path, contents: &[u8]) -> anyhow::Result<()> {
     if fs::read(file).ok().as_deref() != Some(contents) {
         fs::write(file, contents).with_context(|| format!("write {}", file.display()))?;
     }

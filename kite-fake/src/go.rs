@@ -62,6 +62,14 @@ pub(crate) fn restoring(decoding: &str) -> String {
     }
 }
 
+/// A member's name as that of a field: `hostIP` as `HostIP`.
+pub(crate) fn capitalized(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_ascii_uppercase().to_string() + letters.as_str()
+    })
+}
+
 /// Go's `%q`: escapes what cannot be printed.
 pub(crate) fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);

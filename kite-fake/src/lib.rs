@@ -57,7 +57,7 @@
 //! | [`fields`], [`patch`] | server-side apply, `managedFields`, the patch formats |
 //! | [`metadata`], [`names`] | rules that hold for all kinds |
 //! | [`discovery`], [`openapi`], [`table`] | what clients read about the API, and tables |
-//! | [`protobuf`] | bodies that old clients send in protobuf |
+//! | [`protobuf`] | what Go's clients send and read by default |
 //! | [`actors`] | the controllers of the control plane, and what plays further parts of a cluster |
 //! | [`fault`] | what goes wrong between a client and its API server |
 //! | [`sim`] | reconcilers step by step, in simulated time, with every fault at every request |
@@ -93,6 +93,7 @@ mod field_error;
 mod field_manager;
 pub mod fields;
 mod go;
+mod go_types;
 mod held;
 mod members;
 mod memo;

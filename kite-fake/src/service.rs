@@ -170,9 +170,10 @@ fn whole(response: Response<Bytes>) -> Response<ResponseBody> {
     response.map(|bytes| Full::new(bytes).boxed_unsync())
 }
 
-/// A watch as a stream of newline-delimited events.
+/// A watch as a stream of events.
 fn follow(cluster: FakeCluster, watch: Box<Watch>) -> Response<ResponseBody> {
     let start = Instant::now();
+    let media = HeaderValue::from_static(watch.content_type());
     let state = Follow {
         deadline: start + watch.timeout,
         next_bookmark: next_bookmark(start, start + watch.timeout),
@@ -185,10 +186,7 @@ fn follow(cluster: FakeCluster, watch: Box<Watch>) -> Response<ResponseBody> {
         Some((Ok::<_, Infallible>(Frame::data(bytes)), state))
     });
     let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
+    response.headers_mut().insert(header::CONTENT_TYPE, media);
     response
 }
 

@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http::HeaderValue;
+use http::header::ACCEPT;
 use kite_fake::FakeCluster;
+use kite_fake::protobuf::MEDIA_TYPE;
 use stats_alloc::Region;
 
 use crate::figures::{Table, best, best_of_made};
@@ -139,6 +142,14 @@ pub fn lists(table: &mut Table) {
         map.list(None);
     });
     table.times("list of 10,000", ours, None, PLAIN, Some(theirs));
+    let mut in_protobuf = request("GET", ROOT, Bytes::new());
+    let accept = HeaderValue::from_static(MEDIA_TYPE);
+    in_protobuf.headers_mut().insert(ACCEPT, accept);
+    // The first of them encodes each object.
+    let protobuf = best(25, 1, |_| {
+        answer(&cluster, in_protobuf.clone());
+    });
+    table.times("the same in protobuf", protobuf, None, "JSON", Some(ours));
     let ratio = double.as_secs_f64() / ours.as_secs_f64();
     table.row(
         "list of 20,000 beside one of 10,000",

@@ -93,8 +93,7 @@ fn definitions(of: impl Iterator<Item = &'static Type>) -> Value {
     }
     let mut definitions = generator.take_definitions(true);
     for (name, definition) in &mut definitions {
-        let is_kind = TYPES.iter().any(|entry| (entry.name)() == name.as_str());
-        overlay::complete(name, definition, is_kind);
+        overlay::complete(name, definition);
     }
     json!({"$defs": definitions})
 }

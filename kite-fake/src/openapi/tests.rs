@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::protobuf::wire::{Field, Payload, Reader};
+use crate::protobuf::wire::{Reader, Wire};
 use crate::rest::query::Query;
 use crate::server::crds;
 
@@ -129,15 +129,16 @@ fn protobuf_carries_the_same_definitions() {
     );
     assert_eq!(encoded.content_type, PROTOBUF);
     let part = |bytes: &[u8], number: u32| -> Vec<Vec<u8>> {
-        Reader::new(bytes)
-            .filter_map(|field| match field.unwrap() {
-                Field {
-                    number: n,
-                    payload: Payload::Bytes(bytes),
-                } if n == number => Some(bytes.to_vec()),
-                _ => None,
-            })
-            .collect()
+        let mut reader = Reader::new(bytes);
+        let mut found = Vec::new();
+        while let Some((at, wire)) = reader.tag("Document").unwrap() {
+            if (at, wire) == (number, Wire::Bytes) {
+                found.push(reader.bytes().unwrap().to_vec());
+            } else {
+                reader.skip(wire).unwrap();
+            }
+        }
+        found
     };
     assert_eq!(part(&encoded.body, 1), [b"2.0".to_vec()]);
     let definitions = part(&encoded.body, 9).concat();

@@ -1,308 +1,324 @@
-//! Bodies in Kubernetes' protobuf encoding, which typed clients such as
-//! kubectl's `create` send to built-in kinds. Answers stay JSON.
+//! Kubernetes' protobuf encoding, which Go's typed clients speak with built-in kinds
+//! by default.
+//!
+//! A body is a magic number and an envelope (`runtime.Unknown`) with the kind of the
+//! object and the object's message; [`crate::go_types`] has the messages. What
+//! [`decode`] gives is the JSON that a Go client would have sent instead, and
+//! [`encode`] writes what a real API server writes, byte for byte.
 
+mod decode;
+mod encode;
 pub(crate) mod wire;
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
+use bytes::{BufMut as _, Bytes, BytesMut};
+use serde_json::Value;
+use thiserror::Error;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value, json};
-
-use wire::{Field, Payload, Reader};
+use crate::go_types::TYPES;
+use wire::{Reader, Wire, put_bytes, put_varint, varint_len};
 
 /// The media type.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
 /// What every body begins with.
 const MAGIC: &[u8] = b"k8s\0";
-/// Messages nested deeper than this are refused.
-const MAX_DEPTH: usize = 64;
 
-/// Scalars that Go keeps behind pointers: a zero among them was meant. Any
-/// other zero is what an unset member looks like on the wire.
-const POINTERS: [&str; 44] = [
-    "activeDeadlineSeconds",
-    "allowPrivilegeEscalation",
-    "allowVolumeExpansion",
-    "automountServiceAccountToken",
-    "backoffLimit",
-    "blockOwnerDeletion",
-    "completions",
-    "controller",
-    "defaultMode",
-    "deletionGracePeriodSeconds",
-    "enableServiceLinks",
-    "expirationSeconds",
-    "failedJobsHistoryLimit",
-    "force",
-    "fsGroup",
-    "gracePeriodSeconds",
-    "hostUsers",
-    "immutable",
-    "leaseDurationSeconds",
-    "leaseTransitions",
-    "manualSelector",
-    "minReplicas",
-    "mode",
-    "optional",
-    "orphanDependents",
-    "parallelism",
-    "partition",
-    "privileged",
-    "progressDeadlineSeconds",
-    "readOnlyRootFilesystem",
-    "ready",
-    "revisionHistoryLimit",
-    "runAsGroup",
-    "runAsNonRoot",
-    "runAsUser",
-    "serving",
-    "setHostnameAsFQDN",
-    "shareProcessNamespace",
-    "startingDeadlineSeconds",
-    "successfulJobsHistoryLimit",
-    "suspend",
-    "terminating",
-    "terminationGracePeriodSeconds",
-    "ttlSecondsAfterFinished",
-];
-
-/// Messages that say something although they are empty.
-const MEANT_EMPTY: [&str; 3] = ["emptyDir", "namespaceSelector", "podSelector"];
-
-/// The type of a member.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
-    Text,
-    Bytes,
-    Integer,
-    Flag,
-    Double,
-    Message(&'static str),
+/// Why a body cannot be decoded, in the words of Kubernetes' decoder.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Malformed {
+    /// There is no body.
+    #[error("empty data")]
+    Nothing,
+    /// There is nothing after the magic number.
+    #[error("empty body")]
+    Empty,
+    /// It does not begin with the magic number.
+    #[error(
+        "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
+    )]
+    NoPrefix,
+    /// It ends within a value.
+    #[error("unexpected EOF")]
+    CutOff,
+    /// A number is longer than 64 bits.
+    #[error("proto: integer overflow")]
+    Overflow,
+    /// A length is below zero.
+    #[error("proto: negative length found during unmarshaling")]
+    Length,
+    /// A group ends that has not begun.
+    #[error("proto: unexpected end of group")]
+    EndOfGroup,
+    /// A message ends a group.
+    #[error("proto: {0}: wiretype end group for non-group")]
+    EndOfNoGroup(String),
+    /// No field has this number.
+    #[error("proto: {message}: illegal tag {number} (wire type {tag})")]
+    IllegalTag {
+        /// The message.
+        message: String,
+        /// The number.
+        number: i32,
+        /// All that the field begins with.
+        tag: u64,
+    },
+    /// A value is of a type that protobuf does not have.
+    #[error("proto: illegal wireType {0}")]
+    IllegalWire(u64),
+    /// A field is not of its type.
+    #[error("proto: wrong wireType = {wire} for field {field}")]
+    WrongWire {
+        /// Its type on the wire.
+        wire: u64,
+        /// Its name in Go.
+        field: String,
+    },
+    /// Messages within messages without an end.
+    #[error("the message nests too deeply")]
+    TooDeep,
+    /// An `IntOrString` is neither.
+    #[error("impossible IntOrString.Type: {0}")]
+    IntOrString(i64),
+    /// JSON within the message cannot be parsed.
+    #[error("{0}")]
+    Raw(String),
+    /// A time has a year that cannot be written; in seconds since 1970.
+    #[error("{0} s after 1970 is not a time that can be written")]
+    Time(i64),
+    /// There is no such kind.
+    #[error(
+        "no kind {kind:?} is registered for version {version:?} in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\""
+    )]
+    Unregistered {
+        /// The kind.
+        kind: String,
+        /// Its `apiVersion`.
+        version: String,
+    },
 }
 
-/// How often a member occurs.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Arity {
-    One,
-    List,
-    Map,
+/// A body that cannot be decoded, and what it says that it is.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{why}")]
+#[non_exhaustive]
+pub struct DecodeError {
+    /// What is wrong.
+    pub why: Malformed,
+    /// Its `apiVersion` and kind, once they are known.
+    pub of: Option<(String, String)>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Member {
-    name: &'static str,
-    kind: Kind,
-    arity: Arity,
+/// An object that has no form in protobuf.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{place}: {value} has no form in protobuf")]
+#[non_exhaustive]
+pub struct Unencodable {
+    /// The name of the member, or the kind of the object.
+    pub place: String,
+    /// What is there.
+    pub value: String,
 }
 
-/// The members of a message by their numbers.
-type Message = HashMap<u32, Member>;
-
-static MESSAGES: LazyLock<HashMap<&'static str, Message>> = LazyLock::new(|| {
-    include_str!("messages.txt")
-        .lines()
-        .filter_map(message)
-        .collect()
-});
-
-/// Reads one line of the table.
-fn message(line: &'static str) -> Option<(&'static str, Message)> {
-    let (name, members) = line.split_once('|')?;
-    let members = members.split(' ').filter_map(|text| {
-        let mut parts = text.splitn(3, ':');
-        let (number, name, kind) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
-        let (arity, kind) = match (kind.strip_prefix('['), kind.strip_prefix('{')) {
-            (Some(kind), _) => (Arity::List, kind),
-            (_, Some(kind)) => (Arity::Map, kind),
-            _ => (Arity::One, kind),
-        };
-        let kind = match kind {
-            "s" => Kind::Text,
-            "b" => Kind::Bytes,
-            "i" => Kind::Integer,
-            "B" => Kind::Flag,
-            "d" => Kind::Double,
-            message => Kind::Message(message),
-        };
-        Some((number, Member { name, kind, arity }))
-    });
-    Some((name, members.collect()))
+impl Unencodable {
+    fn new(place: &str, value: &Value) -> Self {
+        Self {
+            place: place.to_owned(),
+            value: value.to_string(),
+        }
+    }
 }
 
-/// Decodes a body into the object that it is.
+/// Decodes a body into the object that it is. `default` is the `apiVersion` and kind of
+/// one that does not say.
 ///
 /// # Errors
-/// A text that says what is wrong with the body, or that its kind is unknown.
-pub fn decode(body: &[u8]) -> Result<Value, String> {
-    let envelope = body
-        .strip_prefix(MAGIC)
-        .ok_or("provided data does not appear to be a protobuf message")?;
-    let (mut type_meta, mut raw) = (Value::Null, &[][..]);
-    for field in Reader::new(envelope) {
-        match field? {
-            Field {
-                number: 1,
-                payload: Payload::Bytes(bytes),
-            } => type_meta = object("runtime.TypeMeta", bytes, 0)?,
-            Field {
-                number: 2,
-                payload: Payload::Bytes(bytes),
-            } => raw = bytes,
-            Field { .. } => {}
-        }
+/// The body is no message of the kind that it says, or there is no such kind.
+pub fn decode(body: &[u8], default: (&str, &str)) -> Result<Value, DecodeError> {
+    let (raw, (mut version, mut kind)) =
+        envelope(body).map_err(|why| DecodeError { why, of: None })?;
+    if kind.is_empty() {
+        default.1.clone_into(&mut kind);
     }
-    let text = |name: &str| type_meta[name].as_str().unwrap_or_default().to_owned();
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
-    let (group, version) = api_version
-        .split_once('/')
-        .unwrap_or(("core", &api_version));
-    let package = group.split('.').next().unwrap_or_default();
-    let own = format!("{package}.{version}.{kind}");
-    let shared = format!("meta.v1.{kind}");
-    let name = [own.as_str(), shared.as_str()]
-        .into_iter()
-        .find(|name| MESSAGES.contains_key(name));
-    let name =
-        name.ok_or_else(|| format!("no kind {kind:?} is registered for version {api_version:?}"))?;
-    let mut value = object(name, raw, 0)?;
-    value["apiVersion"] = api_version.as_str().into();
-    value["kind"] = kind.as_str().into();
-    Ok(value)
+    if version.is_empty() {
+        default.0.clone_into(&mut version);
+    }
+    let decoded = TYPES
+        .of_kind(&version, &kind)
+        .ok_or_else(|| Malformed::Unregistered {
+            kind: kind.clone(),
+            version: version.clone(),
+        })
+        .and_then(|at| decode::message(at, raw, 0));
+    match decoded {
+        Ok(mut value) => {
+            value["apiVersion"] = version.into();
+            value["kind"] = kind.into();
+            Ok(value)
+        }
+        Err(why) => Err(DecodeError {
+            why,
+            of: Some((version, kind)),
+        }),
+    }
 }
 
-/// Decodes a message into a JSON object, or whatever it stands for in JSON.
-fn object(name: &str, bytes: &[u8], depth: usize) -> Result<Value, String> {
-    if depth > MAX_DEPTH {
-        return Err("the message nests too deeply".to_owned());
+/// The message in an envelope, its `apiVersion` and its kind.
+fn envelope(body: &[u8]) -> Result<(&[u8], (String, String)), Malformed> {
+    if body.is_empty() {
+        return Err(Malformed::Nothing);
     }
-    let message = MESSAGES
-        .get(name)
-        .ok_or_else(|| format!("unknown message {name}"))?;
-    let mut members = Map::new();
-    for field in Reader::new(bytes) {
-        let field = field?;
-        let Some(member) = message.get(&field.number) else {
-            continue;
-        };
-        match member.arity {
-            Arity::One => {
-                let value = scalar(member, &field.payload, depth)?;
-                if member.name == "." {
-                    members.extend(value.as_object().cloned().unwrap_or_default());
-                } else if is_meant(member, &value) {
-                    members.insert(member.name.to_owned(), value);
+    let envelope = body.strip_prefix(MAGIC).ok_or(Malformed::NoPrefix)?;
+    if envelope.is_empty() {
+        return Err(Malformed::Empty);
+    }
+    let (mut version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
+    let mut reader = Reader::new(envelope);
+    while let Some((number, wire)) = reader.tag("Unknown")? {
+        match (number, wire) {
+            (1, Wire::Bytes) => {
+                let mut meta = Reader::new(reader.bytes()?);
+                while let Some((number, wire)) = meta.tag("TypeMeta")? {
+                    match (number, wire) {
+                        (1, Wire::Bytes) => {
+                            version = String::from_utf8_lossy(meta.bytes()?).into_owned();
+                        }
+                        (2, Wire::Bytes) => {
+                            kind = String::from_utf8_lossy(meta.bytes()?).into_owned();
+                        }
+                        (_, wire) => meta.skip(wire)?,
+                    }
                 }
             }
-            Arity::List => {
-                let value = scalar(member, &field.payload, depth)?;
-                if let Value::Array(list) = members.entry(member.name).or_insert_with(|| json!([]))
-                {
-                    list.push(value);
+            (2, Wire::Bytes) => raw = reader.bytes()?,
+            (1 | 2, wire) => {
+                return Err(Malformed::WrongWire {
+                    wire: wire.number(),
+                    field: if number == 1 { "TypeMeta" } else { "Raw" }.to_owned(),
+                });
+            }
+            (_, wire) => reader.skip(wire)?,
+        }
+    }
+    Ok((raw, (version, kind)))
+}
+
+/// Decodes an event of a watch, without the length before it: its type and its object.
+///
+/// # Errors
+/// See [`decode`].
+pub fn decode_event(event: &[u8]) -> Result<(String, Value), DecodeError> {
+    let read = || -> Result<(String, &[u8]), Malformed> {
+        let (mut kind, mut object) = (String::new(), &[][..]);
+        let mut reader = Reader::new(event);
+        while let Some((number, wire)) = reader.tag("WatchEvent")? {
+            match (number, wire) {
+                (1, Wire::Bytes) => kind = String::from_utf8_lossy(reader.bytes()?).into_owned(),
+                (2, Wire::Bytes) => {
+                    let mut raw = Reader::new(reader.bytes()?);
+                    while let Some((number, wire)) = raw.tag("RawExtension")? {
+                        match (number, wire) {
+                            (1, Wire::Bytes) => object = raw.bytes()?,
+                            (_, wire) => raw.skip(wire)?,
+                        }
+                    }
                 }
-            }
-            Arity::Map => {
-                let (key, value) = entry(member, &field.payload, depth)?;
-                members.entry(member.name).or_insert_with(|| json!({}))[key] = value;
+                (_, wire) => reader.skip(wire)?,
             }
         }
-    }
-    Ok(special(name, members))
-}
-
-/// One entry of a map: key in field 1, value in field 2.
-fn entry(member: &Member, payload: &Payload<'_>, depth: usize) -> Result<(String, Value), String> {
-    let Payload::Bytes(bytes) = payload else {
-        return Err(format!("{} is not of its type", member.name));
+        Ok((kind, object))
     };
-    let mut key = String::new();
-    let mut value = match member.kind {
-        Kind::Text | Kind::Bytes => json!(""),
-        _ => Value::Null,
+    let (kind, object) = read().map_err(|why| DecodeError { why, of: None })?;
+    Ok((kind, decode(object, ("", ""))?))
+}
+
+/// Encodes an object with its envelope.
+///
+/// # Errors
+/// The object's kind has no message (a Table has none, nor has a custom resource), or a
+/// member is not of its type.
+pub fn encode(value: &Value) -> Result<Bytes, Unencodable> {
+    let text = |name: &str| value[name].as_str().unwrap_or_default();
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    Ok(wrapped(version, kind, &[&message(version, kind, value)?]))
+}
+
+/// Encodes an object without its envelope.
+///
+/// # Errors
+/// See [`encode`].
+pub fn message(version: &str, kind: &str, value: &Value) -> Result<Bytes, Unencodable> {
+    let unencodable = || Unencodable {
+        place: "kind".to_owned(),
+        value: format!("{kind:?} of version {version:?}"),
     };
-    for field in Reader::new(bytes) {
-        match field? {
-            Field {
-                number: 1,
-                payload: Payload::Bytes(text),
-            } => key = utf8(text)?,
-            Field { number: 2, payload } => value = scalar(member, &payload, depth)?,
-            Field { .. } => {}
-        }
+    let at = TYPES.of_kind(version, kind).ok_or_else(unencodable)?;
+    // All fields of what is in JSON alone have no number.
+    if TYPES.message(at).numbered.is_empty() {
+        return Err(unencodable());
     }
-    Ok((key, value))
+    let mut out = Vec::with_capacity(1024);
+    encode::message(&mut out, at, value)?;
+    Ok(out.into())
 }
 
-fn scalar(member: &Member, payload: &Payload<'_>, depth: usize) -> Result<Value, String> {
-    Ok(match (member.kind, payload) {
-        (Kind::Text, Payload::Bytes(bytes)) => utf8(bytes)?.into(),
-        (Kind::Bytes, Payload::Bytes(bytes)) => STANDARD.encode(bytes).into(),
-        (Kind::Message(name), Payload::Bytes(bytes)) => object(name, bytes, depth + 1)?,
-        #[expect(
-            clippy::cast_possible_wrap,
-            reason = "protobuf writes negative integers as large ones"
-        )]
-        (Kind::Integer, Payload::Varint(number)) => (*number as i64).into(),
-        (Kind::Flag, Payload::Varint(number)) => (*number != 0).into(),
-        (Kind::Double, Payload::Fixed64(bits)) => f64::from_bits(*bits).into(),
-        _ => return Err(format!("{} is not of its type", member.name)),
-    })
-}
-
-fn utf8(bytes: &[u8]) -> Result<String, String> {
-    String::from_utf8(bytes.to_vec()).map_err(|_| "a string is not valid UTF-8".to_owned())
-}
-
-/// Whether a value was set, rather than written because Go has no "unset".
-fn is_meant(member: &Member, value: &Value) -> bool {
-    match value {
-        Value::Null => false,
-        Value::String(text) => !text.is_empty(),
-        Value::Number(number) => number.as_f64() != Some(0.0) || POINTERS.contains(&member.name),
-        Value::Bool(flag) => *flag || POINTERS.contains(&member.name),
-        Value::Object(members) => !members.is_empty() || MEANT_EMPTY.contains(&member.name),
-        Value::Array(_) => true,
+/// A message, in pieces, in an envelope.
+pub(crate) fn wrapped(version: &str, kind: &str, pieces: &[&[u8]]) -> Bytes {
+    let mut meta = Vec::with_capacity(version.len() + kind.len() + 4);
+    put_bytes(&mut meta, 1, version.as_bytes());
+    put_bytes(&mut meta, 2, kind.as_bytes());
+    let size: usize = pieces.iter().map(|piece| piece.len()).sum();
+    let mut head = Vec::with_capacity(meta.len() + 24);
+    head.extend_from_slice(MAGIC);
+    put_bytes(&mut head, 1, &meta);
+    head.push(2 << 3 | 2);
+    put_varint(&mut head, size as u64);
+    let mut out = BytesMut::with_capacity(head.len() + size + 4);
+    out.put_slice(&head);
+    for piece in pieces {
+        out.put_slice(piece);
     }
+    // Neither an encoding nor a type of its content.
+    out.put_slice(&[3 << 3 | 2, 0, 4 << 3 | 2, 0]);
+    out.freeze()
 }
 
-/// Messages that are no objects in JSON.
-fn special(name: &str, mut members: Map<String, Value>) -> Value {
-    let number = |name: &str| members.get(name).and_then(Value::as_i64).unwrap_or(0);
-    match name {
-        "api.resource.Quantity" => members.remove("string").unwrap_or_else(|| json!("0")),
-        "meta.v1.Time" | "meta.v1.MicroTime" => {
-            if members.is_empty() {
-                return Value::Null;
-            }
-            let nanos = i32::try_from(number("nanos")).unwrap_or(0);
-            let Ok(time) = jiff::Timestamp::new(number("seconds"), nanos) else {
-                return Value::Null;
-            };
-            let precision = if name == "meta.v1.Time" { 0 } else { 6 };
-            format!("{time:.precision$}").into()
-        }
-        "meta.v1.Duration" => format!("{}ns", number("duration")).into(),
-        "util.intstr.IntOrString" => match number("type") {
-            0 => number("intVal").into(),
-            _ => members.remove("strVal").unwrap_or_else(|| json!("")),
-        },
-        "meta.v1.FieldsV1" | "runtime.RawExtension" => {
-            let raw = members.remove("Raw").or_else(|| members.remove("raw"));
-            let bytes = raw
-                .as_ref()
-                .and_then(Value::as_str)
-                .and_then(|text| STANDARD.decode(text).ok());
-            bytes
-                .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-                .unwrap_or(Value::Null)
-        }
-        "authentication.v1.ExtraValue" | "authorization.v1.ExtraValue" => {
-            members.remove("items").unwrap_or_else(|| json!([]))
-        }
-        _ => Value::Object(members),
+/// A list in its envelope: its metadata and its items' messages.
+pub(crate) fn list(
+    version: &str,
+    kind: &str,
+    metadata: &Value,
+    items: &[Bytes],
+) -> Result<Bytes, Unencodable> {
+    let head = message(
+        "meta.k8s.io/v1",
+        "PartialObjectMetadataList",
+        &serde_json::json!({"metadata": metadata}),
+    )?;
+    let size: usize = items
+        .iter()
+        .map(|item| 1 + varint_len(item.len() as u64) + item.len())
+        .sum();
+    let mut out = Vec::with_capacity(head.len() + size);
+    out.extend_from_slice(&head);
+    for item in items {
+        put_bytes(&mut out, 2, item);
     }
+    Ok(wrapped(version, kind, &[&out]))
+}
+
+/// One event of a watch in its frame: the length, and the event with an object in its
+/// envelope.
+pub(crate) fn frame(event: &str, object: &[u8]) -> Bytes {
+    let mut raw = Vec::with_capacity(object.len() + 8);
+    put_bytes(&mut raw, 1, object);
+    let mut out = Vec::with_capacity(raw.len() + 24);
+    out.extend_from_slice(&[0; 4]);
+    put_bytes(&mut out, 1, event.as_bytes());
+    put_bytes(&mut out, 2, &raw);
+    let length = u32::try_from(out.len() - 4).unwrap_or(u32::MAX);
+    out[..4].copy_from_slice(&length.to_be_bytes());
+    out.into()
 }
 
 #[cfg(test)]

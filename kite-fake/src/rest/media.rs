@@ -27,7 +27,7 @@ pub enum Encoding {
     Json,
     /// `application/yaml`.
     Yaml,
-    /// Kubernetes' protobuf, which requests to built-in kinds may be in; answers never are.
+    /// Kubernetes' protobuf: built-in kinds, and what every kind is shown as but a Table.
     Protobuf,
 }
 
@@ -50,6 +50,16 @@ impl Accepted {
             "meta.k8s.io/v1beta1"
         } else {
             "meta.k8s.io/v1"
+        }
+    }
+}
+
+impl Accepted {
+    /// The media type of a stream of events.
+    pub(crate) fn stream_type(self) -> &'static str {
+        match self.encoding {
+            Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+            Encoding::Json | Encoding::Yaml => "application/json",
         }
     }
 }
@@ -146,12 +156,23 @@ pub fn accepted(header: Option<&str>, custom: bool) -> Result<Accepted, Status> 
         let encoding = match clause.media.as_str() {
             "*/*" | "application/*" | "application/json" => Encoding::Json,
             "application/yaml" => Encoding::Yaml,
+            crate::protobuf::MEDIA_TYPE => Encoding::Protobuf,
             _ => continue,
         };
         let Some((shape, beta)) = shape(&clause) else {
             transforms_refused = true;
             continue;
         };
+        // Neither a Table nor a custom resource has a message.
+        let has_message = match shape {
+            Shape::Plain => !custom,
+            Shape::Table => false,
+            Shape::Partial { .. } => true,
+        };
+        if encoding == Encoding::Protobuf && !has_message {
+            transforms_refused = true;
+            continue;
+        }
         return Ok(Accepted {
             shape,
             encoding,
@@ -184,6 +205,12 @@ fn not_routed() -> Status {
         ),
     )
     .with_details(crate::status::Details::default())
+}
+
+/// The encoding in which failures are told: the first that is accepted, whatever the
+/// answer would have been.
+pub fn of_failures(header: Option<&str>) -> Encoding {
+    accepted(header, false).map_or_else(|_| Encoding::default(), |accepted| accepted.encoding)
 }
 
 /// 406 of a watch in an encoding that has no frames.
@@ -259,6 +286,26 @@ mod tests {
         );
         assert_eq!(accepted(Some(""), false).unwrap(), Accepted::default());
         assert_eq!(accepted(Some("text/html"), true).unwrap_err().code, 406);
+        let protobuf = "application/vnd.kubernetes.protobuf,application/json";
+        let encoding = |custom| accepted(Some(protobuf), custom).unwrap().encoding;
+        assert_eq!(
+            (encoding(false), encoding(true)),
+            (Encoding::Protobuf, Encoding::Json)
+        );
+        let partial =
+            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        assert_eq!(
+            accepted(Some(partial), true).unwrap().encoding,
+            Encoding::Protobuf
+        );
+        let table = "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1";
+        assert_eq!(accepted(Some(table), false).unwrap_err().code, 406);
+        assert_eq!(
+            accepted(Some(crate::protobuf::MEDIA_TYPE), true)
+                .unwrap_err()
+                .code,
+            406
+        );
         let yaml = "application/json;q=0.1, application/yaml";
         assert_eq!(
             accepted(Some(yaml), false).unwrap().encoding,

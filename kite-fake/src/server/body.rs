@@ -1,8 +1,11 @@
 //! Bodies: decoding, and whether their type fits the path.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 use super::{Call, parse_text};
+use crate::protobuf::{self, DecodeError};
 use crate::registry::Resource;
 use crate::rest::media::{self, Encoding};
 use crate::rest::strict::Outline;
@@ -13,15 +16,19 @@ use crate::status::{Cause, Status};
 pub(crate) fn decode(call: &Call) -> Result<Value, Status> {
     let encoding = media::content_type(call.content_type.as_deref(), call.resource.is_custom())?;
     let kind = &call.resource.kind;
+    if encoding == Encoding::Protobuf {
+        let version = call.resource.api_version();
+        return protobuf::decode(&call.body, (&version, kind))
+            .map_err(|error| not_decoded(kind, &call.body, &error));
+    }
     let fail = |why: &str| {
         let shown: String = String::from_utf8_lossy(&call.body)
             .chars()
             .take(32)
             .collect();
         let format = match encoding {
-            Encoding::Json => "json",
             Encoding::Yaml => "yaml",
-            Encoding::Protobuf => "protobuf",
+            Encoding::Json | Encoding::Protobuf => "json",
         };
         Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; {format} parse error: {why} ({shown})"
@@ -32,6 +39,41 @@ pub(crate) fn decode(call: &Call) -> Result<Value, Status> {
         return Ok(value);
     }
     Err(fail("the body is not an object"))
+}
+
+/// 400 for a body in protobuf that is no object.
+fn not_decoded(kind: &str, body: &[u8], error: &DecodeError) -> Status {
+    let why = &error.why;
+    Status::bad_request(match &error.of {
+        Some((version, given)) => {
+            let version = version.rsplit('/').next().unwrap_or(version);
+            format!("{given} in version \"{version}\" cannot be handled as a {kind}: {why}")
+        }
+        None => format!(
+            "the object provided is unrecognized (must be of type {kind}): {why} ({})",
+            summary(body)
+        ),
+    })
+}
+
+/// The first bytes of a body, as messages show them.
+fn summary(body: &[u8]) -> String {
+    if body.is_empty() {
+        return "<empty>".to_owned();
+    }
+    let (shown, rest) = body.split_at(body.len().min(30));
+    let mut text = match shown.first() {
+        Some(b'{') => String::from_utf8_lossy(shown).into_owned(),
+        _ => shown.iter().fold(String::new(), |mut text, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        }),
+    };
+    if !rest.is_empty() {
+        text.push_str(" ...");
+    }
+    text
 }
 
 /// What the text of a body says beside its value.

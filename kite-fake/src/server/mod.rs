@@ -298,7 +298,7 @@ impl ApiServer {
         let user_agent = header_text(&parts, &http::header::USER_AGENT).unwrap_or_default();
         let mut entry = logged(&wanted, user_agent);
         let pretty = pretty::asked(&query, user_agent);
-        let yaml = header_text(&parts, &http::header::ACCEPT).is_some_and(wants_yaml);
+        let told = media::of_failures(header_text(&parts, &http::header::ACCEPT));
         let answer = match self.authenticate(&parts, &wanted) {
             Ok(identity) => {
                 entry.user.clone_from(&identity.name);
@@ -311,15 +311,20 @@ impl ApiServer {
         let warnings = std::mem::take(&mut self.warnings);
         if let Answer::Response(response) = &mut answer {
             respond::add_warnings(response, &warnings);
-            if yaml && respond::is_json(response) && !response.status().is_success() {
-                if let Ok(text) = respond::yaml(response) {
-                    *response = text;
+            if told != Encoding::Json
+                && respond::is_json(response)
+                && !response.status().is_success()
+            {
+                if let Ok(status) = respond::in_encoding(response.clone(), told) {
+                    *response = status;
                 }
             } else if pretty && respond::is_json(response) {
                 if let Some(list) = self.unwritten.take() {
-                    *response.body_mut() = list.write();
+                    write(response, list);
                 }
-                *response.body_mut() = pretty::indented(response.body());
+                if respond::is_json(response) {
+                    *response.body_mut() = pretty::indented(response.body());
+                }
             }
         }
         entry.code = match &mut answer {
@@ -439,11 +444,7 @@ impl ApiServer {
                 return Ok(respond::document(found, known));
             }
             let encoding = media::document(accept, routed)?;
-            let response = respond::document(found, known);
-            return match encoding {
-                Encoding::Yaml => respond::yaml(&response).map_err(Status::internal),
-                _ => Ok(response),
-            };
+            return respond::in_encoding(respond::document(found, known), encoding);
         }
         match self.documents.document(&self.registry, path, asked) {
             Ok(Some(found)) => return Ok(respond::document(found, known)),
@@ -525,9 +526,17 @@ impl ApiServer {
 /// Writes what [`ApiServer::begin`] left to be written.
 pub(crate) fn finish(mut answer: Answer, unwritten: Option<Unwritten>) -> Answer {
     if let (Answer::Response(response), Some(list)) = (&mut answer, unwritten) {
-        *response.body_mut() = list.write();
+        write(response, list);
     }
     answer
+}
+
+/// Writes a list into a response that has everything else.
+fn write(response: &mut Response<Bytes>, list: Unwritten) {
+    let head = std::mem::take(response);
+    *response = list
+        .write(head)
+        .unwrap_or_else(|status| respond::status(&status));
 }
 
 /// A `Status` as a response, for shells that refuse a request themselves.
@@ -560,12 +569,6 @@ fn logged(wanted: &Attributes, user_agent: &str) -> Logged {
     }
 }
 
-/// Whether YAML is what a client wants most: failures are told in it, too.
-fn wants_yaml(accept: &str) -> bool {
-    accept.contains("yaml")
-        && media::accepted(Some(accept), false).is_ok_and(|a| a.encoding == Encoding::Yaml)
-}
-
 /// Whether a path has a namespace exactly where the resource wants one; lists
 /// and watches also go over all namespaces.
 fn fits_scope(target: &Target, resource: &Resource) -> bool {
@@ -575,12 +578,15 @@ fn fits_scope(target: &Target, resource: &Resource) -> bool {
     target.namespace.is_none() || (target.group.is_empty() && target.plural == "namespaces")
 }
 
-/// Parses JSON or YAML.
+/// Parses a body; one in protobuf that does not say what it is has the options of a
+/// deletion.
 fn parse_text(body: &[u8], encoding: Encoding) -> Result<Value, String> {
     match encoding {
         Encoding::Json => serde_json::from_slice(body).map_err(|e| e.to_string()),
         Encoding::Yaml => crate::rest::yaml::parse(body),
-        Encoding::Protobuf => crate::protobuf::decode(body),
+        Encoding::Protobuf => {
+            crate::protobuf::decode(body, ("v1", "DeleteOptions")).map_err(|e| e.to_string())
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::read::List;
 use super::{Call, Outcome, Produced};
 use crate::discovery::Document;
+use crate::protobuf::{self, Unencodable};
 use crate::registry::Resource;
 use crate::rest::media::{Encoding, Shape};
 use crate::status::Status;
@@ -140,11 +141,40 @@ pub(crate) fn add_warnings(response: &mut Response<Bytes>, warnings: &[String]) 
 }
 
 fn encoded(call: &Call, code: u16, text: Bytes) -> Result<Response<Bytes>, Status> {
-    let response = json(code, text);
-    if call.accepted.encoding == Encoding::Json {
-        return Ok(response);
+    in_encoding(json(code, text), call.accepted.encoding)
+}
+
+/// A JSON response in another encoding.
+///
+/// # Errors
+/// 406 if it has no form there.
+pub(crate) fn in_encoding(
+    response: Response<Bytes>,
+    encoding: Encoding,
+) -> Result<Response<Bytes>, Status> {
+    match encoding {
+        Encoding::Json => Ok(response),
+        Encoding::Yaml => yaml(&response).map_err(Status::internal),
+        Encoding::Protobuf => {
+            let value: Value = serde_json::from_slice(response.body())
+                .map_err(|error| Status::internal(error.to_string()))?;
+            let body = protobuf::encode(&value).map_err(|why| not_encoded(&why))?;
+            Ok(in_protobuf(response, body))
+        }
     }
-    yaml(&response).map_err(Status::internal)
+}
+
+/// The response with a body in protobuf.
+fn in_protobuf(mut response: Response<Bytes>, body: Bytes) -> Response<Bytes> {
+    *response.body_mut() = body;
+    let media = HeaderValue::from_static(protobuf::MEDIA_TYPE);
+    response.headers_mut().insert(header::CONTENT_TYPE, media);
+    response
+}
+
+/// 406 for what has no form in protobuf.
+pub(crate) fn not_encoded(why: &Unencodable) -> Status {
+    not_convertible(why.to_string())
 }
 
 /// A JSON response in YAML.
@@ -236,13 +266,23 @@ pub(crate) fn put_partial(out: &mut BytesMut, object: &Object, version: &str) {
 /// The answer to a get or a write.
 pub(crate) fn outcome(call: &Call, outcome: &Outcome) -> Result<Response<Bytes>, Status> {
     Ok(match &outcome.body {
+        Produced::Object(object)
+            if call.accepted.encoding == Encoding::Protobuf
+                && call.accepted.shape == Shape::Plain =>
+        {
+            let (version, kind) = (call.resource.api_version(), &call.resource.kind);
+            let message = object.message(&version, kind);
+            let message = message.map_err(|why| not_encoded(&why))?;
+            let body = protobuf::wrapped(&version, kind, &[&message]);
+            in_protobuf(json(outcome.code, Bytes::new()), body)
+        }
         Produced::Object(object) => encoded(call, outcome.code, shaped(call, object)?)?,
         Produced::Value(body) => encoded(
             call,
             outcome.code,
             serde_json::to_vec(body).unwrap_or_default().into(),
         )?,
-        Produced::Status(body) => status(body),
+        Produced::Status(body) => in_encoding(status(body), call.accepted.encoding)?,
     })
 }
 
@@ -250,18 +290,46 @@ pub(crate) fn outcome(call: &Call, outcome: &Outcome) -> Result<Response<Bytes>,
 /// let go of.
 #[derive(Debug)]
 pub(crate) struct Unwritten {
-    head: String,
+    version: String,
+    kind: String,
+    item_kind: String,
+    metadata: Value,
     items: Vec<Object>,
     custom: bool,
+    encoding: Encoding,
 }
 
 impl Unwritten {
-    /// The text. Each object was encoded when it was stored: a list only joins
-    /// the texts.
-    pub(crate) fn write(self) -> Bytes {
+    /// Writes it as the body of `response`.
+    ///
+    /// # Errors
+    /// 406 if an item has no form in the encoding.
+    pub(crate) fn write(self, response: Response<Bytes>) -> Result<Response<Bytes>, Status> {
+        if self.encoding != Encoding::Protobuf {
+            let (mut response, encoding) = (response, self.encoding);
+            *response.body_mut() = self.text();
+            return in_encoding(response, encoding);
+        }
+        let items = self.items.iter();
+        let items: Result<Vec<Bytes>, Unencodable> = items
+            .map(|item| item.message(&self.version, &self.item_kind))
+            .collect();
+        let body = items
+            .and_then(|items| protobuf::list(&self.version, &self.kind, &self.metadata, &items))
+            .map_err(|why| not_encoded(&why))?;
+        Ok(in_protobuf(response, body))
+    }
+
+    /// Its JSON. Each object was encoded when it was stored: a list only joins the
+    /// texts.
+    fn text(&self) -> Bytes {
+        let head = format!(
+            "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{},\"items\":[",
+            self.kind, self.version, self.metadata
+        );
         let size: usize = self.items.iter().map(|o| o.size() + 1).sum();
-        let mut out = BytesMut::with_capacity(size + self.head.len() + 2);
-        out.put_slice(self.head.as_bytes());
+        let mut out = BytesMut::with_capacity(size + head.len() + 2);
+        out.put_slice(head.as_bytes());
         for (i, item) in self.items.iter().enumerate() {
             if i > 0 {
                 out.put_u8(b',');
@@ -277,23 +345,23 @@ impl Unwritten {
     }
 }
 
-fn unwritten(call: &Call, list: &List, metadata: &Value) -> Unwritten {
+fn unwritten(call: &Call, list: &List, metadata: Value) -> Unwritten {
     let resource = &call.resource;
     Unwritten {
-        head: format!(
-            "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
-            resource.list_kind,
-            resource.api_version()
-        ),
+        version: resource.api_version(),
+        kind: resource.list_kind.clone(),
+        item_kind: resource.kind.clone(),
+        metadata,
         items: list.items.clone(),
         custom: resource.is_custom(),
+        encoding: call.accepted.encoding,
     }
 }
 
-/// The list as something to write later, if it is a long one of plain JSON.
+/// The list as something to write later, if it is a long one of whole objects.
 pub(crate) fn long_list(call: &Call, list: &List) -> Option<Unwritten> {
-    let plain = call.accepted.shape == Shape::Plain && call.accepted.encoding == Encoding::Json;
-    (plain && list.items.len() >= LONG).then(|| unwritten(call, list, &list_metadata(call, list)))
+    let plain = call.accepted.shape == Shape::Plain;
+    (plain && list.items.len() >= LONG).then(|| unwritten(call, list, list_metadata(call, list)))
 }
 
 fn list_metadata(call: &Call, list: &List) -> Value {
@@ -349,5 +417,5 @@ pub(crate) fn list(call: &Call, list: &List) -> Result<Response<Bytes>, Status> 
             return encoded(call, 200, out.freeze());
         }
     }
-    encoded(call, 200, unwritten(call, list, &metadata).write())
+    unwritten(call, list, metadata).write(json(200, Bytes::new()))
 }

@@ -104,11 +104,6 @@ pub const SUPPORT: &[Row] = &[
         "the administrator's unless RBAC is on, since kubectl sends no token without TLS",
     ),
     row(
-        "protobuf answers",
-        Support::Differs,
-        "requests in protobuf are read, answers are JSON, YAML or tables",
-    ),
-    row(
         "rules in CEL, where the crate is built without its feature `cel`",
         Support::Differs,
         "definitions that have some are refused, and so is every write that a policy is about",

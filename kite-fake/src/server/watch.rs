@@ -1,12 +1,15 @@
 //! Watches: a cursor over the event log.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Answer, ApiServer, Call, read, respond};
 use crate::builtin;
+use crate::protobuf;
 use crate::registry::Resource;
 use crate::rest::media::{self, Accepted, Encoding, Shape};
 use crate::rest::options::{ListOptions, resource_version};
@@ -65,14 +68,17 @@ impl ApiServer {
         }
         let asked = resource_version(&options.resource_version).map_err(Status::internal)?;
         let include = IncludeObject::asked(call.accepted.shape, &call.query)?;
-        if call.accepted.encoding != Encoding::Json {
+        if call.accepted.encoding == Encoding::Yaml {
             return Err(media::not_streamable());
         }
         if options.send_initial_events == Some(true)
             && let Err(status) = self.not_from_the_future(asked)
         {
-            let event = line("ERROR", &status.to_json());
-            return Ok(self.not_yet(asked, respond::json(200, event)));
+            let event = event(call.accepted.encoding, "ERROR", &status.to_json());
+            let mut otherwise = respond::json(200, event);
+            let media = HeaderValue::from_static(call.accepted.stream_type());
+            otherwise.headers_mut().insert(CONTENT_TYPE, media);
+            return Ok(self.not_yet(asked, otherwise));
         }
         let collection = call.resource.collection();
         let namespace = call
@@ -158,7 +164,7 @@ impl ApiServer {
             Ok(events) => events,
             Err(forgotten) => {
                 let status = Status::expired(forgotten.to_string());
-                lines.push(line("ERROR", &status.to_json()));
+                lines.push(event(watch.accepted.encoding, "ERROR", &status.to_json()));
                 watch.over = true;
                 return Some(lines);
             }
@@ -230,6 +236,9 @@ impl Watch {
     }
 
     fn line(&mut self, change: Change, object: &Object, now: jiff::Timestamp) -> Bytes {
+        if self.accepted.encoding == Encoding::Protobuf {
+            return self.frame(change, object, now);
+        }
         match self.accepted.shape {
             // The same bytes for all who watch.
             Shape::Plain => object.line(change),
@@ -247,11 +256,31 @@ impl Watch {
         }
     }
 
+    /// The event in protobuf; the object's message is the same for all who watch.
+    fn frame(&mut self, change: Change, object: &Object, now: jiff::Timestamp) -> Bytes {
+        if self.accepted.shape != Shape::Plain {
+            return self.transformed(change.as_str(), object.fresh().value(), now);
+        }
+        let (version, kind) = (self.resource.api_version(), &self.resource.kind);
+        match object.message(&version, kind) {
+            Ok(message) => {
+                let object = protobuf::wrapped(&version, kind, &[&message]);
+                protobuf::frame(change.as_str(), &object)
+            }
+            Err(why) => event(
+                Encoding::Protobuf,
+                "ERROR",
+                &respond::not_encoded(&why).to_json(),
+            ),
+        }
+    }
+
     /// An event whose object is shown as a Table or by its metadata alone.
     fn transformed(&mut self, change: &str, object: &Value, now: jiff::Timestamp) -> Bytes {
         let version = self.accepted.meta_version();
         if self.accepted.shape != Shape::Table {
-            return line(change, &respond::partial(object, version));
+            let partial = respond::partial(object, version);
+            return event(self.accepted.encoding, change, &partial);
         }
         let first = !std::mem::replace(&mut self.table_started, true);
         let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
@@ -261,7 +290,12 @@ impl Watch {
             version,
         };
         let table = table::table(&self.resource, &[object], &metadata, options, now);
-        line(change, &table)
+        event(self.accepted.encoding, change, &table)
+    }
+
+    /// The media type of the stream.
+    pub fn content_type(&self) -> &'static str {
+        self.accepted.stream_type()
     }
 
     fn bookmark(
@@ -283,12 +317,20 @@ impl Watch {
         object["apiVersion"] = kind.api_version().into();
         object["metadata"] = metadata;
         match self.accepted.shape {
-            Shape::Plain => line("BOOKMARK", &object),
+            Shape::Plain => event(self.accepted.encoding, "BOOKMARK", &object),
             _ => self.transformed("BOOKMARK", &object, now),
         }
     }
 }
 
-fn line(change: &str, object: &Value) -> Bytes {
-    format!("{{\"type\":\"{change}\",\"object\":{object}}}\n").into()
+/// An event as it is sent. What has no form in the encoding is an error instead.
+fn event(encoding: Encoding, change: &str, object: &Value) -> Bytes {
+    if encoding != Encoding::Protobuf {
+        return format!("{{\"type\":\"{change}\",\"object\":{object}}}\n").into();
+    }
+    let status = |why| protobuf::encode(&respond::not_encoded(&why).to_json());
+    match protobuf::encode(object) {
+        Ok(object) => protobuf::frame(change, &object),
+        Err(why) => protobuf::frame("ERROR", &status(why).unwrap_or_default()),
+    }
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::Change;
 use super::text::{self, Text};
 use crate::held::Held;
+use crate::protobuf::{self, Unencodable};
 
 /// A shared stored object.
 pub type Object = Arc<Stored>;
@@ -172,6 +173,19 @@ impl Stored {
     /// The object as JSON text.
     pub fn json(&self) -> Bytes {
         self.text().json()
+    }
+
+    /// The object as a message of protobuf, without an envelope; it is of `kind` in
+    /// `api_version`. Encoded once for all who ask.
+    ///
+    /// # Errors
+    /// The kind has no message.
+    pub(crate) fn message(&self, api_version: &str, kind: &str) -> Result<Bytes, Unencodable> {
+        let encode = || match self.value.get() {
+            Some(value) => protobuf::message(api_version, kind, value),
+            None => protobuf::message(api_version, kind, &self.to_value()),
+        };
+        self.text().message(encode)
     }
 
     /// Hands out the pieces of the object's JSON text without `kind` and

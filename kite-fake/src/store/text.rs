@@ -5,12 +5,14 @@
 //! its text and little else, and neither reads, lists nor watches encode it again.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::Change;
+use crate::protobuf::Unencodable;
 
 /// A deeper tree stays as it is: the parser refuses to read it back (it allows
 /// 128 levels).
@@ -36,6 +38,8 @@ pub(super) struct Text {
     members: Box<[Member]>,
     top: u32,
     deep: bool,
+    /// The object as a message of protobuf, once somebody asked for it.
+    message: OnceLock<Bytes>,
 }
 
 fn place(at: usize) -> u32 {
@@ -121,7 +125,20 @@ impl Text {
             members: top.into_boxed_slice(),
             top: place(count),
             deep: depth(value) > MAX_DEPTH,
+            message: OnceLock::new(),
         }
+    }
+
+    /// The object as a message, made by `encode` when it is first asked for.
+    pub(super) fn message(
+        &self,
+        encode: impl FnOnce() -> Result<Bytes, Unencodable>,
+    ) -> Result<Bytes, Unencodable> {
+        if let Some(message) = self.message.get() {
+            return Ok(message.clone());
+        }
+        let message = encode()?;
+        Ok(self.message.get_or_init(|| message).clone())
     }
 
     fn object(&self) -> (usize, usize) {

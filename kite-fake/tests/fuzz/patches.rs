@@ -88,5 +88,5 @@ pub fn check(data: &[u8]) {
     let noise = input.text();
     let _ = json_patch(&document, noise.as_bytes());
     let _ = merge_patch(&document, noise.as_bytes());
-    let _ = kite_fake::protobuf::decode(data);
+    let _ = kite_fake::protobuf::decode(data, ("v1", "Pod"));
 }

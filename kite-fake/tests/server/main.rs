@@ -7,5 +7,6 @@ mod fault;
 mod http;
 mod kube_client;
 mod kube_runtime;
+mod protobuf;
 mod reads;
 mod writes;

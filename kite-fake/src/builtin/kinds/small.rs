@@ -97,14 +97,6 @@ pub(in crate::builtin) fn validate_lease(lease: &Value, found: &mut Validation) 
         ));
     }
     check::not_negative(spec, "leaseTransitions", "spec", errors);
-    let coordinated = has(spec, "strategy") && has(spec, "preferredHolder");
-    if has(spec, "holderIdentity") && text(spec, "holderIdentity").is_empty() && !coordinated {
-        errors.push(FieldError::invalid(
-            "spec.holderIdentity",
-            &json!(""),
-            "must not be empty",
-        ));
-    }
     if has(spec, "strategy") {
         let strategy = text(spec, "strategy");
         if strategy.contains('/') {

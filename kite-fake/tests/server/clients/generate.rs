@@ -30,6 +30,7 @@ fn generate(k: &Kubectl) {
         "create priorityclass high --value=10",
         "expose deployment web --port=80 --target-port=8080 --name=door --type=NodePort",
         "create deployment dry --image=img --dry-run=server",
+        "create deployment none --image=img --replicas=0",
     ]);
     if k.since(21) {
         // Older ones ask for versions that are no longer served.
@@ -39,6 +40,8 @@ fn generate(k: &Kubectl) {
             "create poddisruptionbudget some --min-available=1 --selector=app=web",
         ]);
     }
+    // kubectl writes in protobuf, where a zero must say that it was meant.
+    k.says("get deployment none -o jsonpath={.spec.replicas}", "0");
     k.says("get quota few", "configmaps: 2/10");
     k.refuses("get deployment dry", "not found");
     k.refuses("create configmap map", "already exists");

@@ -16,7 +16,7 @@ use std::{
 
 use anyhow::Context as _;
 
-use crate::packages::{LIBRARIES, write};
+use kite_checks::packages::{LIBRARIES, write};
 
 /// The member that asks for the features of the whole workspace.
 const FEATURES: &str = "features";
@@ -34,7 +34,7 @@ impl Outside {
     /// # Errors
     /// A file cannot be read or written, or a member is missing.
     pub fn new(directory: &Path, members: &[String], target: &Path) -> anyhow::Result<Self> {
-        let root = crate::root();
+        let root = kite_checks::root();
         let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
         let mut text = format!(
             "[workspace]\nresolver = \"3\"\nmembers = {:?}\n\n[patch.crates-io]\n",
@@ -90,12 +90,12 @@ impl Outside {
         packages: &[&str],
         arguments: &[&str],
     ) -> anyhow::Result<String> {
-        crate::output(&mut self.command(command, packages, arguments))
+        kite_checks::output(&mut self.command(command, packages, arguments))
     }
 
     /// The same, to be run.
     pub fn command(&self, command: &str, packages: &[&str], arguments: &[&str]) -> Command {
-        let mut cargo = crate::cargo(&self.directory);
+        let mut cargo = kite_checks::cargo(&self.directory);
         cargo
             .args([command, "--offline", "--target-dir"])
             .arg(&self.target);
@@ -160,9 +160,9 @@ fn features_manifest() -> anyhow::Result<String> {
 
 /// Lines of `cargo tree` that are of other projects' crates: `name vVERSION|features`.
 fn tree(arguments: &[&str]) -> anyhow::Result<BTreeSet<String>> {
-    let mut cargo = crate::cargo(&crate::root());
+    let mut cargo = kite_checks::cargo(&kite_checks::root());
     cargo.args(["tree", "--workspace", "--offline", "--prefix", "none"]);
-    let said = crate::output(cargo.args(["--format", "{p}|{f}"]).args(arguments))?;
+    let said = kite_checks::output(cargo.args(["--format", "{p}|{f}"]).args(arguments))?;
     // What is of this workspace has its path.
     let foreign = said
         .lines()

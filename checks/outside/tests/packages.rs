@@ -11,10 +11,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kite_checks::{
-    outside::Outside,
-    packages::{self, LIBRARIES},
-};
+use kite_checks::packages::{self, LIBRARIES};
+use outside::Outside;
 use serde_json::Value;
 
 /// What depends on the libraries as another project would.

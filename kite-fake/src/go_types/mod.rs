@@ -1,0 +1,323 @@
+//! Kubernetes' types as Go declares them: what the schemas of its API leave out.
+//!
+//! `table.txt` is written by `kite-go-types` from Kubernetes' own declarations and says
+//! its format at its head.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// All types that a served kind is made of.
+pub(crate) static TYPES: LazyLock<Types> = LazyLock::new(|| Types::read(include_str!("table.txt")));
+
+/// The types of a table.
+#[derive(Debug)]
+pub(crate) struct Types {
+    messages: Vec<Message>,
+    by_name: HashMap<&'static str, usize>,
+}
+
+/// A struct, or what stands for one in protobuf.
+#[derive(Debug)]
+pub(crate) struct Message {
+    /// Its package and name: `core.v1.Container`.
+    pub(crate) name: &'static str,
+    /// What it is in JSON.
+    pub(crate) form: Form,
+    /// For server-side apply it is one value, or expressly not (`structType`, `mapType`).
+    pub(crate) map_type: Option<&'static str>,
+    /// Its fields in Go's order.
+    pub(crate) fields: Vec<Field>,
+    /// Their places by their numbers in protobuf, in ascending order.
+    pub(crate) numbered: Vec<(u32, usize)>,
+}
+
+/// What a message is in JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// An object.
+    Object,
+    /// The list that is its only field.
+    List,
+    /// A schema, or whether there may be anything (`JSONSchemaPropsOrBool`).
+    SchemaOrBool,
+    /// A schema, or several (`JSONSchemaPropsOrArray`).
+    SchemaOrSchemas,
+    /// A schema, or names (`JSONSchemaPropsOrStringArray`).
+    SchemaOrNames,
+}
+
+/// A field of a message.
+#[derive(Debug)]
+pub(crate) struct Field {
+    /// Its number in protobuf; 0: it is in JSON alone.
+    pub(crate) number: u32,
+    /// Its name in JSON; `.`: its own fields are members in its place.
+    pub(crate) name: &'static str,
+    pub(crate) shape: Shape,
+    pub(crate) kind: Kind,
+    /// Go leaves out the zero value, unless it is that of a struct.
+    pub(crate) omits_empty: bool,
+    /// Go leaves out the zero value of a struct, too.
+    pub(crate) omits_zero: bool,
+    /// Its name in Go, where that is not the capitalized one.
+    go: Option<&'static str>,
+    /// How server-side apply tells elements apart (`listType`).
+    pub(crate) list_type: Option<&'static str>,
+    /// The members by which it does (`listMapKey`), separated by commas.
+    pub(crate) list_keys: Option<&'static str>,
+    /// Whether an object is one value for server-side apply (`mapType`, `structType`).
+    pub(crate) map_type: Option<&'static str>,
+    /// What strategic merge patches do with it (`patchStrategy`).
+    pub(crate) patch_strategy: Option<&'static str>,
+    /// The member by which they match elements (`patchMergeKey`).
+    pub(crate) merge_key: Option<&'static str>,
+}
+
+/// How often a field's kind is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Once.
+    Value,
+    /// Once, or not at all: whatever is given was meant.
+    Pointer,
+    List,
+    /// By names.
+    Map,
+}
+
+/// What a field holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    String,
+    Int32,
+    Int64,
+    Bool,
+    Float64,
+    Bytes,
+    /// A time in whole seconds.
+    Time,
+    /// A time in whole microseconds.
+    MicroTime,
+    Quantity,
+    IntOrString,
+    /// JSON of any shape.
+    Raw,
+    /// Only JSON has it.
+    Any,
+    /// The message of this place in the table.
+    Message(usize),
+}
+
+impl Types {
+    fn read(text: &'static str) -> Self {
+        let lines = || text.lines().filter(|line| !line.starts_with('#'));
+        let mut names = Vec::new();
+        for line in lines().filter(|line| !line.starts_with(' ')) {
+            names.push(line.split(' ').next().unwrap_or(line));
+        }
+        let by_name = names.iter().enumerate().map(|(at, name)| (*name, at));
+        let by_name: HashMap<&'static str, usize> = by_name.collect();
+        let mut messages: Vec<Message> = names.iter().map(|name| Message::named(name)).collect();
+        let mut current = 0;
+        for line in lines() {
+            if let Some(field) = line.strip_prefix("  ") {
+                if let Some(field) = Field::read(field, &by_name) {
+                    messages[current].fields.push(field);
+                }
+            } else if let Some(at) = line.split(' ').next().and_then(|name| by_name.get(name)) {
+                current = *at;
+                messages[current].map_type = attribute(line, "map");
+            }
+        }
+        for message in &mut messages {
+            message.number();
+        }
+        Self { messages, by_name }
+    }
+
+    /// The place of a message.
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The message of a place.
+    pub(crate) fn message(&self, at: usize) -> &Message {
+        &self.messages[at]
+    }
+
+    /// All messages.
+    #[cfg(test)]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Message> {
+        self.messages.iter()
+    }
+
+    /// The type of a kind: of its own group, or of those that all groups share.
+    pub(crate) fn of_kind(&self, api_version: &str, kind: &str) -> Option<usize> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("core", api_version));
+        let package = group.split('.').next().unwrap_or_default();
+        self.find(&format!("{package}.{version}.{kind}"))
+            .or_else(|| self.find(&format!("meta.v1.{kind}")))
+    }
+}
+
+impl Message {
+    fn named(name: &'static str) -> Self {
+        let form = match name {
+            "apiextensions.v1.JSONSchemaPropsOrBool" => Form::SchemaOrBool,
+            "apiextensions.v1.JSONSchemaPropsOrArray" => Form::SchemaOrSchemas,
+            "apiextensions.v1.JSONSchemaPropsOrStringArray" => Form::SchemaOrNames,
+            _ => Form::Object,
+        };
+        Self {
+            name,
+            form,
+            map_type: None,
+            fields: Vec::new(),
+            numbered: Vec::new(),
+        }
+    }
+
+    fn number(&mut self) {
+        if self.fields.first().is_some_and(|field| field.name == "=") {
+            self.form = Form::List;
+        }
+        let numbered = self.fields.iter().enumerate();
+        self.numbered = numbered
+            .filter(|(_, field)| field.number > 0)
+            .map(|(at, field)| (field.number, at))
+            .collect();
+        self.numbered.sort_unstable();
+    }
+
+    /// The field of a name in JSON, its own or that of a message in its place.
+    pub(crate) fn by_name<'a>(&'a self, types: &'a Types, name: &str) -> Option<&'a Field> {
+        let own = self.fields.iter().find(|field| field.name == name);
+        own.or_else(|| {
+            let mut inlined = self.fields.iter().filter(|field| field.name == ".");
+            inlined.find_map(|field| match field.kind {
+                Kind::Message(at) => types.message(at).by_name(types, name),
+                _ => None,
+            })
+        })
+    }
+
+    /// The field of a number in protobuf, and its place.
+    pub(crate) fn by_number(&self, number: u32) -> Option<(usize, &Field)> {
+        let found = self
+            .numbered
+            .binary_search_by_key(&number, |(number, _)| *number);
+        let (_, at) = *self.numbered.get(found.ok()?)?;
+        Some((at, self.fields.get(at)?))
+    }
+}
+
+impl Field {
+    fn read(line: &'static str, by_name: &HashMap<&'static str, usize>) -> Option<Self> {
+        let mut words = line.split(' ');
+        let (number, name, of) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
+        let (shape, of) = [
+            ("*", Shape::Pointer),
+            ("[]", Shape::List),
+            ("{}", Shape::Map),
+        ]
+        .into_iter()
+        .find_map(|(prefix, shape)| Some((shape, of.strip_prefix(prefix)?)))
+        .unwrap_or((Shape::Value, of));
+        let kind = match of {
+            "string" => Kind::String,
+            "int32" => Kind::Int32,
+            "int64" => Kind::Int64,
+            "bool" => Kind::Bool,
+            "float64" => Kind::Float64,
+            "bytes" => Kind::Bytes,
+            "time" => Kind::Time,
+            "micro-time" => Kind::MicroTime,
+            "quantity" => Kind::Quantity,
+            "int-or-string" => Kind::IntOrString,
+            "raw" => Kind::Raw,
+            "any" => Kind::Any,
+            message => Kind::Message(*by_name.get(message)?),
+        };
+        let has = |option: &str| line.split(' ').any(|word| word == option);
+        Some(Self {
+            number,
+            name,
+            shape,
+            kind,
+            omits_empty: has("omitempty"),
+            omits_zero: has("omitzero"),
+            go: attribute(line, "go"),
+            list_type: attribute(line, "list"),
+            list_keys: attribute(line, "keys"),
+            map_type: attribute(line, "map"),
+            patch_strategy: attribute(line, "patch"),
+            merge_key: attribute(line, "merge"),
+        })
+    }
+
+    /// Its name in Go.
+    pub(crate) fn go_name(&self) -> String {
+        match self.go {
+            Some(name) => name.to_owned(),
+            None => crate::go::capitalized(self.name),
+        }
+    }
+}
+
+/// The value of `name=value` in a line.
+fn attribute(line: &'static str, name: &str) -> Option<&'static str> {
+    let mut words = line.split(' ');
+    words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_table_is_understood() {
+        let text = include_str!("table.txt");
+        let lines = |is_field: bool| {
+            let lines = text.lines().filter(|line| !line.starts_with('#'));
+            lines
+                .filter(|line| line.starts_with("  ") == is_field)
+                .count()
+        };
+        let fields: usize = TYPES.iter().map(|message| message.fields.len()).sum();
+        assert_eq!(fields, lines(true));
+        assert_eq!(TYPES.iter().count(), lines(false));
+        for message in TYPES.iter() {
+            let mut numbers: Vec<u32> = message.numbered.iter().map(|it| it.0).collect();
+            numbers.dedup();
+            assert_eq!(numbers.len(), message.numbered.len(), "{}", message.name);
+        }
+    }
+
+    #[test]
+    fn a_kind_is_of_its_group_or_of_all() {
+        let name = |version, kind| {
+            TYPES
+                .of_kind(version, kind)
+                .map(|at| TYPES.message(at).name)
+        };
+        assert_eq!(name("v1", "Pod"), Some("core.v1.Pod"));
+        assert_eq!(
+            name("autoscaling/v2", "HorizontalPodAutoscaler"),
+            Some("autoscaling.v2.HorizontalPodAutoscaler")
+        );
+        assert_eq!(
+            name("rbac.authorization.k8s.io/v1", "Role"),
+            Some("rbac.v1.Role")
+        );
+        assert_eq!(
+            name("apps/v1", "DeleteOptions"),
+            Some("meta.v1.DeleteOptions")
+        );
+        assert_eq!(
+            name("meta.k8s.io/v1beta1", "PartialObjectMetadata"),
+            Some("meta.v1.PartialObjectMetadata")
+        );
+        assert_eq!(name("example.com/v1", "Widget"), None);
+    }
+}
