@@ -62,6 +62,12 @@ pub(crate) fn restoring(decoding: &str) -> String {
     }
 }
 
+/// A number without a fraction, if it is one.
+pub(crate) fn whole(number: f64) -> Option<i64> {
+    #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+    (number.fract() == 0.0 && number.abs() < 9.0e15).then_some(number as i64)
+}
+
 /// A member's name as that of a field: `hostIP` as `HostIP`.
 pub(crate) fn capitalized(name: &str) -> String {
     let mut letters = name.chars();

@@ -18,7 +18,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kite_fake::FakeCluster;
-use kite_fake::actors::{Actor, Actors, CrdCleanup, GarbageCollector, NamespaceLifecycle, Rules};
+use kite_fake::actors::{
+    Actor, Actors, GarbageCollector, Jobs, NamespaceDefaults, NamespaceLifecycle, Rules,
+};
 use replay::Runner;
 use replay::compare::{self, Binding};
 use serde_json::Value;
@@ -27,8 +29,16 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts")
 }
 
-fn scenarios() -> Vec<Value> {
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder())
+/// The recorded scenarios, and whether the server had all default admission plugins and
+/// its controllers beside it (those in `more`) or no `ServiceAccount` admission.
+fn scenarios() -> Vec<(Value, bool)> {
+    let mut all = read(&folder(), false);
+    all.extend(read(&folder().join("more"), true));
+    all
+}
+
+fn read(folder: &Path, is_whole: bool) -> Vec<(Value, bool)> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
         .unwrap()
         .map(|e| e.unwrap().path())
         .filter(|p| p.extension().is_some_and(|e| e == "json"))
@@ -37,11 +47,12 @@ fn scenarios() -> Vec<Value> {
     paths
         .iter()
         .map(|p| serde_json::from_slice(&std::fs::read(p).unwrap()).unwrap())
+        .map(|scenario| (scenario, is_whole))
         .collect()
 }
 
 /// The differences of each step.
-async fn run(scenario: &Value) -> Vec<(String, Vec<String>)> {
+async fn run(scenario: &Value, is_whole: bool) -> Vec<(String, Vec<String>)> {
     let requires = |what: &str| {
         scenario["requires"]
             .as_array()
@@ -49,6 +60,7 @@ async fn run(scenario: &Value) -> Vec<(String, Vec<String>)> {
     };
     let cluster = FakeCluster::builder()
         .rbac(requires("rbac"))
+        .service_accounts(is_whole)
         .build()
         .unwrap();
     let mut controllers: Vec<Arc<dyn Actor>> = Vec::new();
@@ -58,8 +70,9 @@ async fn run(scenario: &Value) -> Vec<(String, Vec<String>)> {
     if requires("namespace-controller") {
         controllers.push(Arc::new(NamespaceLifecycle::default()));
     }
-    if requires("crd-deletion-cascade") {
-        controllers.push(Arc::new(CrdCleanup));
+    if is_whole {
+        controllers.push(Arc::new(NamespaceDefaults));
+        controllers.push(Arc::new(Jobs));
     }
     let actors = Actors::on(&cluster, &Arc::new(Rules::instant()), controllers);
     let mut runner = Runner::new(cluster.clone());
@@ -88,12 +101,12 @@ async fn a_real_server_answered_the_same() {
     let expected = read_expectations(&file);
     let (mut passed, mut total) = (BTreeMap::new(), 0);
     let mut behind = Vec::new();
-    for scenario in scenarios() {
+    for (scenario, is_whole) in scenarios() {
         let name = scenario["name"].as_str().unwrap().to_owned();
         if only.as_ref().is_some_and(|o| !name.contains(o.as_str())) {
             continue;
         }
-        let steps = run(&scenario).await;
+        let steps = run(&scenario, is_whole).await;
         let good = steps.iter().filter(|(_, d)| d.is_empty()).count();
         println!("{good:>4} of {:>3} {name}", steps.len());
         if only.is_some() {

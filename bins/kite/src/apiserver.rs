@@ -47,6 +47,11 @@ pub(crate) struct Options {
     /// over TLS only.
     #[arg(long, env = "KITE_RBAC")]
     rbac: bool,
+    /// Give every Pod its `ServiceAccount`, with a token mounted, and refuse Pods of
+    /// accounts that are not there, as a real cluster does. --actors makes the account
+    /// `default` of each namespace.
+    #[arg(long, env = "KITE_SERVICE_ACCOUNTS")]
+    service_accounts: bool,
 }
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
@@ -63,7 +68,10 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
             given.extend(crds);
         }
     }
-    builder = builder.crds(given.clone()).rbac(options.rbac);
+    builder = builder
+        .crds(given.clone())
+        .rbac(options.rbac)
+        .service_accounts(options.service_accounts);
     if options.actors {
         builder = cluster::furnished(builder, &given);
     }

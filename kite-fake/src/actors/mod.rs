@@ -21,7 +21,6 @@
 //! |---|---|
 //! | [`NamespaceLifecycle`], [`NamespaceDefaults`] | the namespace controller; the default `ServiceAccount` and root certificate |
 //! | [`GarbageCollector`] | background, foreground and orphaning deletion by owner uid |
-//! | [`CrdCleanup`] | the end of custom resource definitions |
 //! | [`EndpointSlices`], [`LoadBalancers`] | where Services lead, and from where |
 //! | [`ClaimBinder`] | volumes for claims |
 //! | [`Replicas`], [`Jobs`] | readiness of `ReplicaSet`s, `StatefulSet`s and `DaemonSet`s; Jobs that are done |
@@ -34,7 +33,6 @@
 mod actor;
 mod catalog;
 mod cell;
-mod crds;
 pub mod definitions;
 mod driver;
 pub mod events;
@@ -59,7 +57,6 @@ mod workloads;
 
 pub use actor::{Actor, ActorError, Change, Context, Next, Watches};
 pub use catalog::Catalog;
-pub use crds::CrdCleanup;
 pub use definitions::{route_definitions, snapshot_definitions};
 pub use driver::Actors;
 pub use garbage::GarbageCollector;

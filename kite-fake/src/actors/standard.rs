@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Actor, ClaimBinder, CrdCleanup, Deployments, EndpointSlices, GarbageCollector, Jobs,
-    LoadBalancers, NamespaceDefaults, NamespaceLifecycle, Nodes, Pods, Replicas, VolumeSnapshots,
+    Actor, ClaimBinder, Deployments, EndpointSlices, GarbageCollector, Jobs, LoadBalancers,
+    NamespaceDefaults, NamespaceLifecycle, Nodes, Pods, Replicas, VolumeSnapshots,
 };
 
 /// The controllers of Kubernetes itself: namespaces, garbage, definitions,
@@ -14,7 +14,6 @@ pub fn control_plane() -> Vec<Arc<dyn Actor>> {
         Arc::new(NamespaceLifecycle::default()),
         Arc::new(NamespaceDefaults),
         Arc::new(GarbageCollector::default()),
-        Arc::new(CrdCleanup),
         Arc::new(EndpointSlices::default()),
         Arc::new(LoadBalancers::default()),
         Arc::new(ClaimBinder),

@@ -1,12 +1,9 @@
-//! Users and their bearer tokens.
+//! Users.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fmt;
+use std::collections::BTreeMap;
 
 use http::HeaderMap;
-use jiff::Timestamp;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::names::{label, subdomain};
 use crate::status::Status;
@@ -180,63 +177,6 @@ impl Identity {
     }
 }
 
-/// Bearer tokens that the server recognises. Only digests are kept, so that
-/// finding one takes no longer for a token that is nearly right.
-#[derive(Clone, Default)]
-pub struct Tokens(HashMap<[u8; 32], (Identity, Option<Timestamp>)>);
-
-impl Tokens {
-    fn digest(token: &str) -> [u8; 32] {
-        Sha256::digest(token.as_bytes()).into()
-    }
-
-    /// Lets a token speak for a user, until a time or for good. Expired ones are
-    /// dropped on the way.
-    pub fn insert(
-        &mut self,
-        token: &str,
-        identity: Identity,
-        now: Timestamp,
-        until: Option<Timestamp>,
-    ) {
-        self.0.retain(|_, (_, end)| end.is_none_or(|end| end > now));
-        self.0.insert(Self::digest(token), (identity, until));
-    }
-
-    /// The digests of the tokens with whom they speak for and until when, in the
-    /// order of the digests.
-    pub(crate) fn digests(&self) -> Vec<([u8; 32], &Identity, Option<Timestamp>)> {
-        let entries = self.0.iter();
-        let mut all: Vec<_> = entries
-            .map(|(digest, (identity, until))| (*digest, identity, *until))
-            .collect();
-        all.sort_unstable_by_key(|(digest, ..)| *digest);
-        all
-    }
-
-    /// Lets the token of a digest speak for a user, as [`insert`](Self::insert) does.
-    pub(crate) fn insert_digest(
-        &mut self,
-        digest: [u8; 32],
-        identity: Identity,
-        until: Option<Timestamp>,
-    ) {
-        self.0.insert(digest, (identity, until));
-    }
-
-    /// Whose token it is, if it is valid at that time.
-    pub fn find(&self, token: &str, now: Timestamp) -> Option<&Identity> {
-        let (identity, end) = self.0.get(&Self::digest(token))?;
-        end.is_none_or(|end| end > now).then_some(identity)
-    }
-}
-
-impl fmt::Debug for Tokens {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tokens({})", self.0.len())
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -288,18 +228,5 @@ mod tests {
         headers.insert("impersonate-extra-x.io%2fscope", "a".parse().unwrap());
         let user = Identity::impersonated(&headers).unwrap().unwrap();
         assert_eq!(user.extra["x.io/scope"], ["a"]);
-    }
-
-    #[test]
-    fn a_token_is_found_and_never_shown() {
-        let mut tokens = Tokens::default();
-        let at = |second| Timestamp::from_second(second).unwrap();
-        tokens.insert("secret-token", Identity::admin(), at(0), Some(at(10)));
-        let master =
-            |t: &Tokens, token: &str, now| t.find(token, now).is_some_and(Identity::is_master);
-        assert!(master(&tokens, "secret-token", at(9)));
-        assert!(!master(&tokens, "secret-token", at(10)));
-        assert!(!master(&tokens, "secret-tokem", at(0)));
-        assert!(!format!("{tokens:?}").contains("secret"));
     }
 }

@@ -5,9 +5,12 @@ mod grants;
 mod identity;
 mod rbac;
 mod rights;
+mod tokens;
 
 pub use bootstrap::objects as bootstrap_objects;
 pub use grants::{missing_rights, rule_text};
-pub use identity::{Identity, Tokens};
+pub use identity::Identity;
 pub use rbac::{Attributes, Decision, authorize, rules_for};
 pub use rights::Rights;
+pub use tokens::Tokens;
+pub(crate) use tokens::{ISSUER, Token};

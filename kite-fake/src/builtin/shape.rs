@@ -7,7 +7,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use super::quantity;
 use crate::schema::{Kind, Presence, Schema};
@@ -84,13 +84,8 @@ fn node<'a>(schema: &'a Schema, value: &mut Value, place: &mut Place<'a>) -> Res
         },
         Kind::String => string(schema, value, place),
         Kind::Integer => match value {
-            Value::Number(number) if number.is_i64() || number.is_u64() => Ok(()),
-            // A whole number may be written as 5.0 or 5e0.
+            Value::Number(number) if fits(schema, number) => Ok(()),
             Value::Number(number) => {
-                if let Some(integer) = whole(number.as_f64()) {
-                    *value = Value::from(integer);
-                    return Ok(());
-                }
                 let text = format!("number {number}");
                 Err(place
                     .mismatch(value, &go_type(schema))
@@ -110,10 +105,11 @@ fn node<'a>(schema: &'a Schema, value: &mut Value, place: &mut Place<'a>) -> Res
     }
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "the range is checked")]
-fn whole(number: Option<f64>) -> Option<i64> {
-    let number = number?;
-    (number.fract() == 0.0 && number.abs() < 9.0e15).then_some(number as i64)
+/// Whether an integer is one, and of its size.
+fn fits(schema: &Schema, number: &Number) -> bool {
+    number.as_i64().is_some_and(|integer| {
+        schema.constraints.format.as_deref() != Some("int32") || i32::try_from(integer).is_ok()
+    })
 }
 
 fn structure<'a>(
@@ -246,7 +242,11 @@ fn int_or_string<'a>(
 ) -> Result<(), String> {
     if schema.constraints.format.as_deref() != Some("quantity") {
         return match value {
-            Value::Number(number) if number.is_i64() || number.is_u64() => Ok(()),
+            Value::Number(number)
+                if number.as_i64().is_some_and(|it| i32::try_from(it).is_ok()) =>
+            {
+                Ok(())
+            }
             Value::String(_) => Ok(()),
             other => Err(place.mismatch(other, "int32")),
         };

@@ -236,11 +236,7 @@ fn scalar(field: &Field, wire: Wire, reader: &mut Reader<'_>) -> Result<Option<V
 
 /// A number as Go's encoder writes it: a whole one without a point.
 fn float(number: f64) -> Value {
-    #[expect(clippy::cast_possible_truncation, reason = "it is whole, and small")]
-    if number.fract() == 0.0 && number.abs() < 9.0e15 {
-        return Value::from(number as i64);
-    }
-    Value::from(number)
+    crate::go::whole(number).map_or_else(|| Value::from(number), Value::from)
 }
 
 /// Decodes a message, or one that stands for something else.

@@ -29,7 +29,10 @@ impl Outline {
         let mut reader = serde_json::Deserializer::from_slice(text);
         let duplicates = match IsPlain.deserialize(&mut reader) {
             Ok(true) => Vec::new(),
-            Ok(false) => Places::of(text).duplicates,
+            Ok(false) => {
+                let duplicates = Places::of(text).duplicates.into_iter();
+                duplicates.map(|(path, _)| path).collect()
+            }
             Err(_) => return Self::default(),
         };
         Self {
@@ -56,17 +59,31 @@ impl Outline {
         }
     }
 
-    /// Sorts paths by where they stand in the document.
-    pub fn sort(&self, paths: &mut [String]) {
-        if paths.len() < 2 {
-            return;
+    /// All problems as the strict decoder tells them: those of the text, members that
+    /// occur twice, and `unknown` ones. What is decoded into Go's types (`is_typed`) is
+    /// told in the order of the document.
+    pub fn told(&self, mut unknown: Vec<String>, is_typed: bool) -> Vec<String> {
+        let mut told = self.problems.clone();
+        let duplicate = |path: &String| format!("duplicate field \"{path}\"");
+        let strange = |path: &String| format!("unknown field \"{path}\"");
+        if is_typed && !self.is_map && self.duplicates.len() + unknown.len() > 1 {
+            let places = Places::of(&self.text);
+            let order = |path: &String| places.order.get(path).copied().unwrap_or(usize::MAX);
+            let twice = places.duplicates.iter();
+            let mut all: Vec<(usize, String)> = twice
+                .map(|(path, at)| (*at, duplicate(path)))
+                .chain(unknown.iter().map(|path| (order(path), strange(path))))
+                .collect();
+            all.sort_by_key(|(at, _)| *at);
+            told.extend(all.into_iter().map(|(_, text)| text));
+            return told;
         }
-        if self.is_map {
-            paths.sort();
-            return;
+        if is_typed {
+            unknown.sort();
         }
-        let order = Places::of(&self.text).order;
-        paths.sort_by_key(|p| order.get(p).copied().unwrap_or(usize::MAX));
+        told.extend(self.duplicates.iter().map(duplicate));
+        told.extend(unknown.iter().map(strange));
+        told
     }
 }
 
@@ -146,7 +163,10 @@ struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 /// Where the members of a document stand, and which stand there twice.
 #[derive(Default)]
 struct Places {
-    duplicates: Vec<String>,
+    /// How many members there are.
+    count: usize,
+    /// With the place of the second one.
+    duplicates: Vec<(String, usize)>,
     order: HashMap<String, usize>,
 }
 
@@ -238,10 +258,12 @@ impl<'de> Visitor<'de> for Walk<'_> {
         let mut seen = HashSet::new();
         while let Some(name) = members.next_key::<String>()? {
             let at = self.below(&name);
-            let next = self.outline.order.len();
-            self.outline.order.entry(at.clone()).or_insert(next);
-            if !seen.insert(name) && !self.outline.duplicates.contains(&at) {
-                self.outline.duplicates.push(at.clone());
+            let place = self.outline.count;
+            self.outline.count += 1;
+            self.outline.order.entry(at.clone()).or_insert(place);
+            let is_told = |told: &Self| told.outline.duplicates.iter().any(|it| it.0 == at);
+            if !seen.insert(name) && !is_told(&self) {
+                self.outline.duplicates.push((at.clone(), place));
             }
             members.next_value_seed(Walk {
                 outline: &mut *self.outline,
@@ -277,8 +299,16 @@ mod tests {
             br#"{"b": {"x": 1, "x": 2}, "a": [{"c": 1, "c": 1}], "b": null}"#,
         ));
         assert_eq!(outline.duplicates, ["b.x", "a[0].c", "b"]);
-        let mut paths = vec!["a".to_owned(), "b".to_owned()];
-        outline.sort(&mut paths);
-        assert_eq!(paths, ["b", "a"]);
+        let unknown = || vec!["a".to_owned(), "b".to_owned()];
+        let told = [
+            "unknown field \"b\"",
+            "duplicate field \"b.x\"",
+            "unknown field \"a\"",
+            "duplicate field \"a[0].c\"",
+            "duplicate field \"b\"",
+        ];
+        assert_eq!(outline.told(unknown(), true), told);
+        let apart = [told[1], told[3], told[4], told[2], told[0]];
+        assert_eq!(outline.told(unknown(), false), apart);
     }
 }

@@ -1,14 +1,13 @@
 //! Dropping the members that a schema does not know.
 
-use serde_json::{Number, Value};
+use serde_json::Value;
 
 use super::model::{Kind, Schema};
 use super::path::Path;
+use crate::go;
 
 /// Removes unknown members, and returns their paths (`spec.list[0].name`) in
 /// alphabetical order, as warnings and strict errors name them.
-///
-/// Whole numbers written as fractions (`1.0`) become whole on the way.
 pub fn prune(schema: &Schema, value: &mut Value) -> Vec<String> {
     let mut unknown = Vec::new();
     walk(schema, value, &Path::Root, &mut unknown);
@@ -40,20 +39,21 @@ fn walk(schema: &Schema, value: &mut Value, at: &Path<'_>, unknown: &mut Vec<Str
                 walk(inner, element, &at.element(i), unknown);
             }
         }
-        Value::Number(number) => make_whole(number),
-        Value::Null | Value::Bool(_) | Value::String(_) => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-/// Turns `1.0` into `1`, as the API server's decoder does.
-fn make_whole(number: &mut Number) {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    if let Some(float) = number
-        .as_f64()
-        .filter(|f| number.is_f64() && f.fract() == 0.0 && f.abs() < EXACT)
-    {
-        #[expect(clippy::cast_possible_truncation, reason = "whole, and below 2^53")]
-        let whole = float as i64;
-        *number = whole.into();
+/// Turns `1.0` into `1` everywhere, as the API server's decoder does where it decodes
+/// JSON and not into Go's types.
+pub fn make_whole(value: &mut Value) {
+    match value {
+        Value::Object(members) => members.values_mut().for_each(make_whole),
+        Value::Array(elements) => elements.iter_mut().for_each(make_whole),
+        Value::Number(number) if number.is_f64() => {
+            if let Some(whole) = number.as_f64().and_then(go::whole) {
+                *number = whole.into();
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

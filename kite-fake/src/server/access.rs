@@ -4,7 +4,7 @@ use http::request::Parts;
 use http::{Method, header};
 
 use super::ApiServer;
-use crate::auth::{self, Attributes, Decision, Identity};
+use crate::auth::{self, Attributes, Decision, Identity, Token};
 use crate::rest::path::{Route, Target};
 use crate::rest::query::Query;
 use crate::status::Status;
@@ -116,11 +116,18 @@ impl ApiServer {
         }
     }
 
-    /// Whose token it is. The token of a service account ends with the account.
+    /// Whose token it is, if it speaks to the API server.
     pub(crate) fn bearer(&self, token: &str) -> Option<&Identity> {
-        let identity = self.tokens.find(token, self.now)?;
+        let known = self.known(token)?;
+        known.is_for_server().then_some(&known.identity)
+    }
+
+    /// What is known of a token. That of a service account ends with the account.
+    pub(crate) fn known(&self, token: &str) -> Option<&Token> {
+        let known = self.tokens.known(token, self.now)?;
+        let identity = &known.identity;
         let Some((namespace, name)) = Identity::service_account(&identity.name) else {
-            return Some(identity);
+            return Some(known);
         };
         let accounts = GroupResource::new("", "serviceaccounts");
         let there = || {
@@ -128,7 +135,7 @@ impl ApiServer {
                 .get(&accounts, &Key::new(namespace, name))
                 .is_some_and(|account| account.meta("uid") == identity.uid)
         };
-        (identity.uid.is_empty() || there()).then_some(identity)
+        (identity.uid.is_empty() || there()).then_some(known)
     }
 
     /// The decision on a request.

@@ -73,8 +73,9 @@ impl ApiServer {
 fn mount(spec: &mut Value, volume: &str) {
     let mut mounted = false;
     for list in ["initContainers", "containers"] {
-        for container in spec[list].as_array_mut().into_iter().flatten() {
-            let mounts = container["volumeMounts"].as_array();
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            let mounts = container.get("volumeMounts").and_then(Value::as_array);
             let taken = mounts
                 .into_iter()
                 .flatten()

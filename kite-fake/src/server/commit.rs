@@ -19,6 +19,7 @@ impl ApiServer {
             .put(&resource.collection(), key.clone(), value, resource.epoch);
         if is_crd(resource) {
             self.settle_crd(resource, &object);
+            self.end_definition(resource, key);
         }
         if resource.group.is_empty() && resource.plural == "resourcequotas" {
             self.settle_quota(key, &object);
@@ -38,6 +39,7 @@ impl ApiServer {
         if is_cluster_role(resource) {
             self.settle_roles();
         }
+        self.after_last(resource);
         if let Some(object) = removed
             && is_crd(resource)
         {

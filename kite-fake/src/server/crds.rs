@@ -185,6 +185,19 @@ impl ApiServer {
             self.publish_crd(crd, is_established(crd));
             return;
         }
+        let new = self.write_definition_status(resource, crd, status);
+        self.publish_crd(&new, is_established(&new));
+        let group = text(&crd["spec"]["group"]);
+        self.settle_waiting(resource, &group);
+    }
+
+    /// Stores a definition with another status, as the extensions API server does.
+    pub(super) fn write_definition_status(
+        &mut self,
+        resource: &Resource,
+        crd: &Value,
+        status: Value,
+    ) -> Value {
         let mut new = crd.clone();
         new["status"] = status;
         let manager = Manager {
@@ -202,11 +215,11 @@ impl ApiServer {
             now: self.now,
         };
         let new = fields::update(&context, Some(crd), new);
-        self.publish_crd(&new, is_established(&new));
         let key = Key::new("", text(&crd["metadata"]["name"]));
-        let group = text(&crd["spec"]["group"]);
-        self.store.put(&collection, key, new, resource.epoch);
-        self.settle_waiting(resource, &group);
+        let collection = resource.collection();
+        self.store
+            .put(&collection, key, new.clone(), resource.epoch);
+        new
     }
 
     /// Looks again at the definitions of a group that wait for names, because

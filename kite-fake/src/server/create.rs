@@ -69,14 +69,19 @@ impl ApiServer {
         let metadata = metadata_mut(&mut object)?;
         let given = text(metadata, "name").to_owned();
         self.admit_namespace(&resource, &namespace, &given)?;
-        refuse_terminating(&resource)?;
-        if !text(metadata, "resourceVersion").is_empty() {
+        refuse_terminating(&resource, &given)?;
+        // What is no number, and zero, is taken for none.
+        let version = text(metadata, "resourceVersion").parse::<u64>();
+        if !options.dry_run && version.is_ok_and(|version| version > 0) {
             return Err(Status::internal(
                 "resourceVersion should not be set on objects to be created",
             ));
         }
         for field in SYSTEM {
-            metadata.remove(*field);
+            // What is not stored gets no version but the one that was sent.
+            if !(options.dry_run && *field == "resourceVersion") {
+                metadata.remove(*field);
+            }
         }
         if resource.namespaced {
             metadata.insert("namespace".into(), namespace.as_str().into());
@@ -146,14 +151,17 @@ impl ApiServer {
 }
 
 /// 405 for new objects of a definition that is being deleted.
-fn refuse_terminating(resource: &Resource) -> Result<(), Status> {
+fn refuse_terminating(resource: &Resource, name: &str) -> Result<(), Status> {
     if !resource.terminating {
         return Ok(());
     }
-    let mut status = Status::verb_not_supported(&resource.group, &resource.plural, "create");
-    "create not allowed while custom resource definition is terminating"
-        .clone_into(&mut status.message);
-    Err(status)
+    let why = "create not allowed while custom resource definition is terminating";
+    Err(Status::forbidden(
+        &resource.group,
+        &resource.plural,
+        name,
+        why,
+    ))
 }
 
 /// 400 if the body names another namespace than the path.

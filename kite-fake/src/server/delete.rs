@@ -169,7 +169,7 @@ fn refuse_immortal(call: &Call) -> Result<(), Status> {
 
 /// Whether finalizers (a namespace's own included), or the time that it has
 /// to end, keep the object.
-fn is_held(value: &Value) -> bool {
+pub(super) fn is_held(value: &Value) -> bool {
     let some = |list: &Value| list.as_array().is_some_and(|l| !l.is_empty());
     let ending = value["metadata"]["deletionGracePeriodSeconds"]
         .as_i64()
@@ -212,7 +212,7 @@ fn mark(value: &mut Value, options: &DeleteOptions, call: &Call, grace: Option<G
         }
     }
     if call.resource.kind == "CustomResourceDefinition" && !call.resource.is_custom() && !deleting {
-        end_definition(value, call);
+        mark_definition(value, call);
     }
     if namespace && !deleting {
         value["status"]["phase"] = "Terminating".into();
@@ -252,7 +252,7 @@ fn collected(present: Option<&Value>, options: &DeleteOptions, call: &Call) -> V
 }
 
 /// A definition waits for its objects.
-fn end_definition(value: &mut Value, call: &Call) {
+fn mark_definition(value: &mut Value, call: &Call) {
     if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("deletionGracePeriodSeconds");
         let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));

@@ -33,7 +33,7 @@ impl ApiServer {
         for range in self.limit_ranges(&namespace) {
             let mut told = Vec::new();
             for (list, what) in [("containers", ""), ("initContainers", "init ")] {
-                let containers = object["spec"][list].as_array_mut();
+                let containers = object["spec"].get_mut(list).and_then(Value::as_array_mut);
                 for container in containers.into_iter().flatten() {
                     fill(container, what, &range, &mut told);
                 }

@@ -18,6 +18,7 @@ mod core_tests;
 pub mod crds;
 mod create;
 mod delete;
+mod endings;
 mod escalation;
 mod graceful;
 mod impersonation;

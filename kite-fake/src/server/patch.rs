@@ -13,6 +13,7 @@ use crate::rest::media::Encoding;
 use crate::rest::options::{FieldValidation, WriteOptions};
 use crate::rest::strict::Outline;
 use crate::rest::yaml;
+use crate::schema;
 use crate::status::{Cause, Details, Status};
 use crate::store::Object;
 
@@ -70,7 +71,7 @@ impl ApiServer {
         let shown = || shown(call, format, old.value());
         let patched = if format == Format::Strategic {
             // What it is merged into is of the type already.
-            body::fill_type(&call.resource, patched)
+            whole_numbers(call, body::fill_type(&call.resource, patched))
         } else {
             check_patched_type(call, &patched, &shown)?;
             patched
@@ -168,6 +169,7 @@ impl ApiServer {
         };
         // Of an object that is there the name is known, whether the configuration has it or not.
         body::check_name(call, &merged)?;
+        let merged = whole_numbers(call, merged);
         let mut decoded = rules::decode(&resource, merged, &Outline::default(), options, None)?;
         self.warnings.extend(decoded.warnings);
         self.warnings
@@ -298,6 +300,15 @@ fn parse_config(call: &Call) -> Result<Value, Status> {
     Err(Status::bad_request(format!(
         "invalid object type: {slash}{version}, Kind={kind}"
     )))
+}
+
+/// An object of a built-in kind as it comes from decoded JSON: a whole number may have a
+/// point there, which the decoder of text refuses.
+fn whole_numbers(call: &Call, mut object: Value) -> Value {
+    if !call.resource.is_custom() {
+        schema::make_whole(&mut object);
+    }
+    object
 }
 
 /// The patch as errors quote it: a strategic one itself, of others the result.

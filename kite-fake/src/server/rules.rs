@@ -257,25 +257,14 @@ pub(crate) fn decode(
     patch: Option<&dyn Fn() -> String>,
 ) -> Result<Decoded, Status> {
     let rules = Rules::of(resource);
-    let mut unknown = match rules {
+    if resource.is_custom() {
+        schema::make_whole(&mut value);
+    }
+    let unknown = match rules {
         Rules::Plain | Rules::Definition => Vec::new(),
         _ => schema::prune(&resource.schema, &mut value),
     };
-    if !resource.is_custom() {
-        outline.sort(&mut unknown);
-    }
-    let problems: Vec<String> = outline
-        .problems
-        .iter()
-        .cloned()
-        .chain(
-            outline
-                .duplicates
-                .iter()
-                .map(|f| format!("duplicate field \"{f}\"")),
-        )
-        .chain(unknown.iter().map(|f| format!("unknown field \"{f}\"")))
-        .collect();
+    let problems = outline.told(unknown, !resource.is_custom());
     let cannot = |why: &str| {
         Status::bad_request(format!(
             "{} in version \"{}\" cannot be handled as a {}: {why}",

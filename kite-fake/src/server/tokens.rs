@@ -11,13 +11,10 @@ use serde_json::{Value, json};
 use super::rules;
 use super::subresources::done;
 use super::{ApiServer, Call, Outcome, body};
-use crate::auth::Identity;
+use crate::auth::{ISSUER, Identity};
 use crate::clock::rfc3339;
 use crate::status::{Cause, Status};
 use crate::store::{GroupResource, Key, Object};
-
-/// Who issues tokens, and for whom if nobody else is named.
-pub(super) const ISSUER: &str = "https://kubernetes.default.svc";
 
 /// How long a token lives if the request does not say, in seconds.
 const DEFAULT_SECONDS: i64 = 3600;
@@ -89,8 +86,9 @@ impl ApiServer {
         let (claims, identity) = self.claims(call, &account, bound.as_ref(), &request, expires);
         let token = self.signed(&claims);
         if !options.dry_run {
+            let audiences = strings(&request["spec"]["audiences"]);
             self.tokens
-                .insert(&token, identity, call.now, Some(expires));
+                .insert_for(&token, identity, call.now, Some(expires), audiences);
         }
         let metadata = &mut request["metadata"];
         metadata["name"] = key.name.into();
@@ -208,22 +206,42 @@ impl ApiServer {
                 "token is required for TokenReview in authentication",
             ));
         }
-        let Some(identity) = self.bearer(token) else {
-            return Ok(json!({"user": {}, "error": "[invalid bearer token]"}));
+        let refused =
+            |why: &str| json!({"user": {}, "error": format!("[invalid bearer token{why}]")});
+        let Some(known) = self.known(token) else {
+            return Ok(refused(""));
         };
-        let mut status = json!({"authenticated": true, "user": identity.to_json()});
-        let asked = spec["audiences"].as_array().cloned().unwrap_or_default();
+        let mut asked = strings(&spec["audiences"]);
         if asked.is_empty() {
-            status["audiences"] = json!([ISSUER]);
-        } else {
-            let known: Vec<Value> = asked.into_iter().filter(|a| *a == ISSUER).collect();
-            if known.is_empty() {
-                return Ok(json!({"user": {}, "error": "[invalid bearer token]"}));
-            }
-            status["audiences"] = json!(known);
+            asked.push(ISSUER.to_owned());
         }
-        Ok(status)
+        let audiences = known.among(&asked);
+        if audiences.is_empty() {
+            let own = match known.audiences.as_slice() {
+                [] => quoted(&[ISSUER.to_owned()]),
+                own => quoted(own),
+            };
+            return Ok(refused(&format!(
+                ", token audiences {own} is invalid for the target audiences {}",
+                quoted(&asked)
+            )));
+        }
+        Ok(json!({
+            "authenticated": true, "user": known.identity.to_json(), "audiences": audiences,
+        }))
     }
+}
+
+/// The strings of a list.
+fn strings(list: &Value) -> Vec<String> {
+    let list = list.as_array().into_iter().flatten();
+    list.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Go's `%q` of strings.
+fn quoted(texts: &[String]) -> String {
+    let texts: Vec<_> = texts.iter().map(|text| crate::go::quote(text)).collect();
+    format!("[{}]", texts.join(" "))
 }
 
 fn lifetime(seconds: &Value) -> Result<i64, Status> {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Snapshot;
-use crate::auth::{Identity, Tokens};
+use crate::auth::{Identity, Token, Tokens};
 use crate::clock::Ids;
 use crate::registry::Registry;
 use crate::store::{GroupResource, Key, Object, Saved, Stored};
@@ -77,6 +77,8 @@ struct FiledToken {
     extra: BTreeMap<String, Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    audiences: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -91,15 +93,17 @@ struct FiledCollection {
 }
 
 impl FiledToken {
-    fn new(digest: [u8; 32], identity: &Identity, until: Option<Timestamp>) -> Self {
+    fn new(digest: [u8; 32], token: &Token) -> Self {
         let digits = digest.iter().map(|byte| format!("{byte:02x}"));
+        let identity = &token.identity;
         Self {
             digest: digits.collect(),
             user: identity.name.clone(),
             uid: identity.uid.clone(),
             groups: identity.groups.clone(),
             extra: identity.extra.clone(),
-            until,
+            until: token.until,
+            audiences: token.audiences.clone(),
         }
     }
 
@@ -119,7 +123,12 @@ impl FiledToken {
             groups: self.groups,
             extra: self.extra,
         };
-        tokens.insert_digest(digest, identity, self.until);
+        let token = Token {
+            identity,
+            until: self.until,
+            audiences: self.audiences,
+        };
+        tokens.insert_digest(digest, token);
         Ok(())
     }
 }
@@ -184,8 +193,8 @@ impl Snapshot {
             drawn: self.ids.drawn(),
             tokens: tokens
                 // A cluster lets its own administrator in by a token of its own.
-                .filter(|(_, identity, until)| !identity.is_master() || until.is_some())
-                .map(|(digest, identity, until)| FiledToken::new(digest, identity, until))
+                .filter(|(_, token)| !token.identity.is_master() || token.until.is_some())
+                .map(|(digest, token)| FiledToken::new(digest, token))
                 .collect(),
             collections: collections
                 .filter(|(_, objects)| !objects.is_empty())

@@ -131,19 +131,66 @@ async fn a_watch_learns_of_new_fields_and_ends_with_its_definition() {
     crds.delete("kites.demo.example.com", &DeleteParams::default())
         .await
         .unwrap();
-    let release = json!({"metadata": {"finalizers": null}});
-    crds.patch(
-        "kites.demo.example.com",
-        &PatchParams::default(),
-        &Patch::Merge(release),
-    )
-    .await
-    .unwrap();
     let rest = tokio::time::timeout(Duration::from_secs(5), events.count()).await;
     assert_eq!(
         rest.expect("the watch ends"),
         1,
         "only the deletion is left"
+    );
+}
+
+/// Without any controllers: it is the API server's own work.
+#[tokio::test(start_paused = true)]
+async fn a_definition_goes_after_its_objects() {
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+    use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+
+    let cluster = FakeCluster::builder().crds_yaml(KITES).build().unwrap();
+    let client = cluster.client();
+    let kind = ApiResource::from_gvk_with_plural(
+        &GroupVersionKind::gvk("demo.example.com", "v1", "Kite"),
+        "kites",
+    );
+    let kites: Api<DynamicObject> = Api::default_namespaced_with(client.clone(), &kind);
+    let crds: Api<CustomResourceDefinition> = Api::all(client);
+    for name in ["free", "held"] {
+        let mut kite = DynamicObject::new(name, &kind);
+        kite.data = json!({"spec": {}});
+        if name == "held" {
+            kite.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
+        }
+        kites.create(&PostParams::default(), &kite).await.unwrap();
+    }
+    let name = "kites.demo.example.com";
+    crds.delete(name, &DeleteParams::default()).await.unwrap();
+    assert!(kites.get_opt("free").await.unwrap().is_none());
+    let held = kites.get("held").await.unwrap();
+    assert!(held.metadata.deletion_timestamp.is_some());
+    let crd = crds.get(name).await.unwrap();
+    let mut conditions = crd.status.unwrap().conditions.into_iter().flatten();
+    let terminating = conditions.find(|it| it.type_ == "Terminating").unwrap();
+    assert_eq!(
+        terminating.reason.as_deref(),
+        Some("InstanceDeletionInProgress")
+    );
+    let release = json!({"metadata": {"finalizers": null}});
+    kites
+        .patch("held", &PatchParams::default(), &Patch::Merge(release))
+        .await
+        .unwrap();
+    assert!(crds.get_opt(name).await.unwrap().is_none());
+    let gone = kites.list(&ListParams::default()).await.unwrap_err();
+    assert!(matches!(gone, kube::Error::Api(status) if status.code == 404));
+    // It can be made anew at once.
+    let again = serde_saphyr::from_str(KITES).unwrap();
+    crds.create(&PostParams::default(), &again).await.unwrap();
+    assert!(
+        kites
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .is_empty()
     );
 }
 

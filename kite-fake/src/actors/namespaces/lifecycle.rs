@@ -153,14 +153,11 @@ async fn finalize(context: &Context, namespace: &DynamicObject) -> Result<(), Ac
         .filter(|f| *f != FINALIZER)
         .cloned()
         .collect();
+    // With all of its metadata: finalizers there are somebody else's.
     let body = json!({
         "apiVersion": "v1",
         "kind": "Namespace",
-        "metadata": {
-            "name": name,
-            "uid": namespace.metadata.uid,
-            "resourceVersion": namespace.metadata.resource_version,
-        },
+        "metadata": namespace.metadata,
         "spec": {"finalizers": rest},
     });
     let doing = "finalizing a namespace";

@@ -57,6 +57,12 @@ pub(in crate::builtin) fn defaults(service: &mut Value) {
     }
     if kind == "LoadBalancer" {
         default(spec, "allocateLoadBalancerNodePorts", true);
+        let balancer = service.pointer_mut("/status/loadBalancer");
+        for ingress in balancer.map_or(&mut [][..], |it| list_mut(it, "ingress")) {
+            if !text(ingress, "ip").is_empty() {
+                default(ingress, "ipMode", "VIP");
+            }
+        }
     }
 }
 

@@ -325,7 +325,7 @@ pub(in crate::builtin) fn validate_status(new: &Value, _: &Value, found: &mut Va
         if kind_of(new) != "LoadBalancer" {
             found.errors.push(FieldError::forbidden(
                 "status.loadBalancer.ingress",
-                "may only be used when `spec.type` is \"LoadBalancer\"",
+                "may only be used when `spec.type` is 'LoadBalancer'",
             ));
             break;
         }

@@ -248,6 +248,21 @@ pub(in crate::builtin) fn default_autoscaler(autoscaler: &mut Value) {
                 "target": {"type": "Utilization", "averageUtilization": 80}}}]),
         );
     }
+    if !has(spec, "behavior") {
+        return;
+    }
+    // What one side leaves open, and the other side, goes by what was before there was
+    // a choice.
+    let behavior = object_mut(spec, "behavior");
+    let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
+    let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
+    let up = object_mut(behavior, "scaleUp");
+    default(up, "stabilizationWindowSeconds", 0);
+    default(up, "policies", json!([pods, percent]));
+    default(up, "selectPolicy", "Max");
+    let down = object_mut(behavior, "scaleDown");
+    default(down, "policies", json!([percent]));
+    default(down, "selectPolicy", "Max");
 }
 
 pub(in crate::builtin) fn default_validating_webhooks(object: &mut Value) {

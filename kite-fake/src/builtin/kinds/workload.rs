@@ -132,11 +132,14 @@ pub(in crate::builtin) fn prepare_job(object: &mut Value) {
     ] {
         default(labels, key, value.as_str());
     }
+    let labels = labels.clone();
     default(
         spec,
         "selector",
         json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}),
     );
+    // By the same default as before, once it is read from where it is stored.
+    default(object_mut(object, "metadata"), "labels", labels);
 }
 
 pub(in crate::builtin) fn default_cron_job(object: &mut Value) {

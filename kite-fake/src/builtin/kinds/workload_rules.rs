@@ -9,7 +9,7 @@ use super::pod_rules;
 use super::small::count_or_percent;
 use super::workload::selects;
 use crate::builtin::check;
-use crate::members::{has, list, number, text};
+use crate::members::{has, list, list_mut, number, object_mut, text, unset};
 use crate::schema::{FieldError, Validation};
 
 type Errors = Vec<FieldError>;
@@ -410,9 +410,40 @@ pub(in crate::builtin) fn validate_job_update(new: &Value, old: &Value, found: &
     }
     // Where its Pods run may still be said before it has started.
     let waits = before["suspend"] == true && !has(&old["status"], "startTime");
-    if !waits {
+    if waits {
+        let templates = [after, before].map(|spec| where_left_open(&spec["template"]));
+        check::immutable(
+            &templates[0],
+            &templates[1],
+            "spec",
+            "spec.template",
+            errors,
+        );
+    } else {
         check::immutable(after, before, "template", "spec", errors);
     }
+}
+
+/// A template of Pods without what says where they run and what they may use.
+fn where_left_open(template: &Value) -> Value {
+    let mut template = template.clone();
+    let spec = object_mut(&mut template, "spec");
+    for member in ["nodeSelector", "tolerations", "schedulingGates"] {
+        unset(spec, member);
+    }
+    for list in ["containers", "initContainers"] {
+        for container in list_mut(spec, list) {
+            unset(container, "resources");
+        }
+    }
+    if has(spec, "affinity") {
+        let affinity = object_mut(spec, "affinity");
+        unset(affinity, "nodeAffinity");
+        if affinity.as_object().is_some_and(serde_json::Map::is_empty) {
+            unset(spec, "affinity");
+        }
+    }
+    template
 }
 
 /// Longest name of a `CronJob`: its Jobs' names have eleven characters more.
@@ -564,7 +595,7 @@ pub(in crate::builtin) fn validate_autoscaler(object: &Value, found: &mut Valida
         number(spec, "maxReplicas").unwrap_or(0),
     );
     check::at_least(spec, "minReplicas", 1, "spec", errors);
-    if most < 1 {
+    if most < 0 {
         errors.push(FieldError::invalid(
             "spec.maxReplicas",
             &json!(most),
@@ -578,12 +609,25 @@ pub(in crate::builtin) fn validate_autoscaler(object: &Value, found: &mut Valida
             "must be greater than or equal to `minReplicas`",
         ));
     }
+    if most == 0 {
+        let why = "must be set and greater than 0";
+        errors.push(FieldError::required("spec.maxReplicas", why));
+    }
+    let (target, path) = (&spec["scaleTargetRef"], "spec.scaleTargetRef");
     for member in ["kind", "name"] {
-        let path = "spec.scaleTargetRef";
-        if check::required(&spec["scaleTargetRef"], member, path, errors) {
-            let value = text(&spec["scaleTargetRef"], member);
+        if check::required(target, member, path, errors) {
+            let value = text(target, member);
             check::path_segment(value, &format!("{path}.{member}"), errors);
         }
+    }
+    // Only ReplicationControllers have no group.
+    let version = text(target, "apiVersion");
+    if !version.contains('/') && text(target, "kind") != "ReplicationController" {
+        errors.push(FieldError::invalid(
+            format!("{path}.apiVersion"),
+            &json!(version),
+            "apiVersion must specify API group",
+        ));
     }
     for (place, metric) in list(spec, "metrics").iter().enumerate() {
         let path = format!("spec.metrics[{place}]");
