@@ -67,6 +67,10 @@ pub enum Subresource {
     Eviction,
     /// `pods/<name>/binding`.
     Binding,
+    /// `pods/<name>/ephemeralcontainers`.
+    EphemeralContainers,
+    /// `pods/<name>/resize`.
+    Resize,
     /// Named in discovery, answered 501: needs a kubelet or a signer.
     Unsupported {
         /// Last segment of the path.
@@ -88,6 +92,8 @@ impl Subresource {
             Self::Token => "token",
             Self::Eviction => "eviction",
             Self::Binding => "binding",
+            Self::EphemeralContainers => "ephemeralcontainers",
+            Self::Resize => "resize",
             Self::Unsupported { name, .. } => name,
         }
     }

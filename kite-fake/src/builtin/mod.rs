@@ -198,7 +198,13 @@ impl BuiltIn {
                 self.rules.name,
             ));
             metadata::built_in_finalizers(new, errors);
-            (self.rules.validate_update)(new, old, &mut found);
+            match subresource {
+                "ephemeralcontainers" => {
+                    kinds::pod_changes::validate_ephemeral(new, old, &mut found);
+                }
+                "resize" => kinds::pod_changes::validate_resize(new, old, &mut found),
+                _ => (self.rules.validate_update)(new, old, &mut found),
+            }
             (self.rules.validate)(new, &mut found);
         }
         settled(found)

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::BuiltIn;
 use super::kinds::{
-    config, endpoints, events, network, pod, pod_rules, quotas, rbac, service, service_rules,
-    small, storage, workload, workload_rules,
+    config, endpoints, events, network, pod, pod_changes, pod_rules, quotas, rbac, service,
+    service_rules, small, storage, workload, workload_rules,
 };
 use crate::names::NameRule;
 use crate::schema::Validation;
@@ -198,7 +198,9 @@ pub(super) static KINDS: [BuiltIn; 63] = [
         Rules {
             default: pod::default_pod,
             prepare_create: pod::prepare_pod,
+            prepare_update: pod_changes::prepare,
             validate: pod_rules::validate_pod,
+            validate_new: pod_changes::validate_new,
             validate_update: pod_rules::validate_pod_update,
             ..WORKLOAD
         },

@@ -439,7 +439,6 @@ fn categories(row: &Row) -> Vec<String> {
 
 fn subresource(name: &str) -> Subresource {
     const STREAM: &[&str] = &["create", "get"];
-    const CHANGE: &[&str] = &["get", "patch", "update"];
     let unsupported = |name, kind, verbs| Subresource::Unsupported { name, kind, verbs };
     match name {
         "status" => Subresource::Status,
@@ -449,9 +448,9 @@ fn subresource(name: &str) -> Subresource {
         "binding" => Subresource::Binding,
         "attach" => unsupported("attach", "PodAttachOptions", STREAM),
         "exec" => unsupported("exec", "PodExecOptions", STREAM),
-        "ephemeralcontainers" => unsupported("ephemeralcontainers", "Pod", CHANGE),
+        "ephemeralcontainers" => Subresource::EphemeralContainers,
         "log" => unsupported("log", "Pod", &["get"]),
-        "resize" => unsupported("resize", "Pod", CHANGE),
+        "resize" => Subresource::Resize,
         "portforward" => unsupported("portforward", "PodPortForwardOptions", STREAM),
         "proxy" => unsupported(
             "proxy",

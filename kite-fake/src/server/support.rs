@@ -34,9 +34,14 @@ const fn row(feature: &'static str, support: Support, note: &'static str) -> Row
 /// The table that `docs/fake.md` prints.
 pub const SUPPORT: &[Row] = &[
     row(
-        "`pods/exec`, `attach`, `log`, `portforward`, `proxy`, `ephemeralcontainers`, `resize`; `nodes/proxy`, `services/proxy`",
+        "`pods/exec`, `attach`, `log`, `portforward`, `proxy`; `nodes/proxy`, `services/proxy`",
         Support::Refused,
         "there is no kubelet and nothing to talk to",
+    ),
+    row(
+        "`pods/ephemeralcontainers`, `pods/resize`",
+        Support::Inert,
+        "the Pod is changed by the server's rules; no container starts or gets other resources",
     ),
     row(
         "admission webhooks over HTTP",

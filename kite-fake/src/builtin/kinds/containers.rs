@@ -85,6 +85,51 @@ pub(super) fn containers(
     }
 }
 
+/// Checks the containers that a debugger added.
+pub(super) fn ephemeral(spec: &Value, path: &str, volumes: &[&Value], errors: &mut Errors) {
+    let around = Around {
+        volumes,
+        grace: number(spec, "terminationGracePeriodSeconds").unwrap_or(0),
+        restart_policy: text(spec, "restartPolicy"),
+    };
+    let others: Vec<&str> = ["containers", "initContainers"]
+        .into_iter()
+        .flat_map(|member| list(spec, member))
+        .map(|container| text(container, "name"))
+        .collect();
+    let mut names = others.clone();
+    for (place, container) in list(spec, "ephemeralContainers").iter().enumerate() {
+        let path = format!("{path}.ephemeralContainers[{place}]");
+        common(container, &path, &around, errors);
+        unique(container, &path, &mut names, errors);
+        let target = text(container, "targetContainerName");
+        if !target.is_empty() && !others.contains(&target) {
+            not_found(&format!("{path}.targetContainerName"), target, errors);
+        }
+        for member in [
+            "ports",
+            "livenessProbe",
+            "readinessProbe",
+            "startupProbe",
+            "lifecycle",
+        ] {
+            if has(container, member) {
+                errors.push(FieldError::forbidden(
+                    format!("{path}.{member}"),
+                    "cannot be set for an Ephemeral Container",
+                ));
+            }
+        }
+        let resources = container["resources"].as_object();
+        if resources.is_some_and(|resources| !resources.is_empty()) {
+            errors.push(FieldError::forbidden(
+                format!("{path}.resources"),
+                "cannot be set for an Ephemeral Container",
+            ));
+        }
+    }
+}
+
 fn unique<'a>(container: &'a Value, path: &str, names: &mut Vec<&'a str>, errors: &mut Errors) {
     let name = text(container, "name");
     if names.contains(&name) {

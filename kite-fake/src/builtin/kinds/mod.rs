@@ -8,6 +8,7 @@ pub(super) mod events;
 pub(super) mod families;
 pub(super) mod network;
 pub(super) mod pod;
+pub(super) mod pod_changes;
 pub(super) mod pod_rules;
 pub(super) mod quotas;
 pub(super) mod rbac;

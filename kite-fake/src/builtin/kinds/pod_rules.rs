@@ -48,6 +48,7 @@ pub(in crate::builtin) fn validate_pod_template(object: &Value, found: &mut Vali
 fn spec(spec: &Value, path: &str, pod: bool, errors: &mut Errors) {
     let known = volumes::volumes(spec, &format!("{path}.volumes"), errors);
     containers::containers(spec, path, pod, &known, errors);
+    containers::ephemeral(spec, path, &known, errors);
     one_of(
         spec,
         "restartPolicy",
@@ -382,12 +383,7 @@ pub(in crate::builtin) fn validate_pod_update(new: &Value, old: &Value, found: &
     let was_negative = number(&old["spec"], "terminationGracePeriodSeconds").unwrap_or(0) < 0;
     let fixed = |pod: &Value| {
         let mut spec = pod["spec"].clone();
-        for member in [
-            "activeDeadlineSeconds",
-            "ephemeralContainers",
-            "schedulingGates",
-            "tolerations",
-        ] {
+        for member in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
             unset(&mut spec, member);
         }
         if was_negative {
