@@ -3,6 +3,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use parking_lot::{MappedMutexGuard, MutexGuard};
@@ -14,6 +16,7 @@ use crate::auth::Identity;
 use crate::build_error::BuildError;
 use crate::clock::Clock;
 use crate::desk::{Desk, Unserved};
+use crate::endpoint::Endpoint;
 use crate::extension::Extension;
 use crate::server::{self, Answer, ApiServer, RequestLog, Webhook};
 use crate::state::Snapshot;
@@ -74,10 +77,14 @@ impl FakeCluster {
         server.tokens.insert(token, Identity::admin(), now, None);
     }
 
-    /// A kubeconfig (JSON, which is YAML) for the administrator at `url`.
-    pub fn kubeconfig(&self, url: &str) -> String {
+    /// A kubeconfig for the administrator of the server at `at`: a
+    /// [`Served`](crate::serve::Served), or a URL.
+    pub fn kubeconfig(&self, at: impl Into<Endpoint>) -> String {
+        let Endpoint { url, authority } = at.into();
         let mut cluster = serde_json::json!({"server": url});
-        if url.starts_with("http://") {
+        if let Some(authority) = authority {
+            cluster["certificate-authority-data"] = STANDARD.encode(authority).into();
+        } else if url.starts_with("http://") {
             // Without TLS there is nothing to verify, but some clients want to be told.
             cluster["insecure-skip-tls-verify"] = true.into();
         }
@@ -102,7 +109,7 @@ impl FakeCluster {
     /// # let path = directory.path().join("kubeconfig");
     /// let cluster = kite_fake::FakeCluster::builder().build()?;
     /// let served = cluster.serve(([127, 0, 0, 1], 0).into()).await?;
-    /// cluster.write_kubeconfig(&path, &served.url())?;
+    /// cluster.write_kubeconfig(&path, &served)?;
     ///
     /// let config = kube::config::Kubeconfig::read_from(&path)?;
     /// let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await?;
@@ -116,7 +123,11 @@ impl FakeCluster {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn write_kubeconfig(&self, path: &std::path::Path, url: &str) -> std::io::Result<()> {
+    pub fn write_kubeconfig(
+        &self,
+        path: &std::path::Path,
+        at: impl Into<Endpoint>,
+    ) -> std::io::Result<()> {
         use std::io::Write as _;
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create(true).truncate(true);
@@ -124,7 +135,7 @@ impl FakeCluster {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         options
             .open(path)?
-            .write_all(self.kubeconfig(url).as_bytes())
+            .write_all(self.kubeconfig(at).as_bytes())
     }
 
     /// What was asked so far; see [`RequestLog::mark`].

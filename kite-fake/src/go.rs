@@ -68,6 +68,21 @@ pub(crate) fn whole(number: f64) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() < 9.0e15).then_some(number as i64)
 }
 
+/// Turns `1.0` into `1` everywhere, as the API server's decoder does where it decodes
+/// JSON and not into Go's types.
+pub(crate) fn make_whole(value: &mut Value) {
+    match value {
+        Value::Object(members) => members.values_mut().for_each(make_whole),
+        Value::Array(elements) => elements.iter_mut().for_each(make_whole),
+        Value::Number(number) if number.is_f64() => {
+            if let Some(whole) = number.as_f64().and_then(whole) {
+                *number = whole.into();
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 /// A member's name as that of a field: `hostIP` as `HostIP`.
 pub(crate) fn capitalized(name: &str) -> String {
     let mut letters = name.chars();

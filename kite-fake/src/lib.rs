@@ -70,6 +70,9 @@
 //! - `cel` (default): rules in CEL, of definitions and of admission policies. Without it
 //!   definitions that have rules are refused, and so is what policies are about.
 //!
+//! - `tls`: HTTPS with a certificate authority of its own
+//!   ([`FakeCluster::serve_tls`]).
+//!
 //! Which Kubernetes it is, a feature of `k8s-openapi` says, such as `latest`. `tokio` is
 //! used with `test-util`, by which time can be virtual.
 //!
@@ -87,6 +90,7 @@ pub mod clock;
 mod cluster;
 mod desk;
 pub mod discovery;
+mod endpoint;
 mod extension;
 pub mod fault;
 mod field_error;

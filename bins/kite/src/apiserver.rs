@@ -13,6 +13,10 @@ use serde_json::json;
 use crate::{cluster, keep, listen, state::StateDir};
 
 #[derive(Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "flags of a command line, which combine"
+)]
 pub(crate) struct Options {
     /// Directory for the kubeconfig and ready.json.
     #[arg(
@@ -43,8 +47,7 @@ pub(crate) struct Options {
     #[arg(long, env = "KITE_ACTORS")]
     actors: bool,
     /// Let RBAC decide what a request may do, as in a real cluster. Requests need
-    /// a token then: the kubeconfig has the administrator's, but kubectl sends it
-    /// over TLS only.
+    /// a token then: the kubeconfig has the administrator's.
     #[arg(long, env = "KITE_RBAC")]
     rbac: bool,
     /// Give every Pod its `ServiceAccount`, with a token mounted, and refuse Pods of
@@ -52,6 +55,10 @@ pub(crate) struct Options {
     /// `default` of each namespace.
     #[arg(long, env = "KITE_SERVICE_ACCOUNTS")]
     service_accounts: bool,
+    /// Serve HTTP without TLS. kubectl and Go's clients send no token then, and who sends
+    /// none is the administrator unless --rbac is set.
+    #[arg(long, env = "KITE_PLAIN_HTTP")]
+    plain_http: bool,
 }
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
@@ -84,16 +91,23 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let actors = options
         .actors
         .then(|| cluster::spawn_actors(&fake, &shutdown));
-    let served = fake.serve_on(listener)?;
+    let served = if options.plain_http {
+        fake.serve_on(listener)
+    } else {
+        fake.serve_tls_on(listener)
+    };
+    let served = served.context("the API server cannot listen")?;
     let kubeconfig = cluster::write_kubeconfig(&state, &fake, &served)?;
-    state.write_json(
-        "ready.json",
-        &json!({
-            "apiserver": served.url(),
-            "kubeconfig": kubeconfig,
-            "pid": std::process::id(),
-        }),
-    )?;
+    let mut ready = json!({
+        "apiserver": served.url(),
+        "kubeconfig": kubeconfig,
+        "pid": std::process::id(),
+    });
+    if let Some(authority) = served.certificate_authority() {
+        let path = state.write("ca.crt", authority.as_bytes())?;
+        ready["certificateAuthority"] = json!(path);
+    }
+    state.write_json("ready.json", &ready)?;
     eprintln!(
         "The API server serves {}.\n\n  export KUBECONFIG={}\n",
         served.url(),

@@ -111,7 +111,7 @@ pub(crate) fn write_kubeconfig(
     fake: &FakeCluster,
     served: &Served,
 ) -> anyhow::Result<PathBuf> {
-    state.write("kubeconfig", fake.kubeconfig(&served.url()).as_bytes())
+    state.write("kubeconfig", fake.kubeconfig(served).as_bytes())
 }
 
 /// A path as a shell takes it.

@@ -69,7 +69,8 @@ const SHARED: [(&str, &str); 4] = [
 
 const HEAD: &str = "\
 # Kubernetes' types as Go declares them, written by kite-go-types: do not edit.
-# A line with a name is a message; `map=atomic`: for server-side apply it is one value.
+# A line with a name is a message; `map=atomic`: for server-side apply it is one value;
+# `kind`: it is one, with an apiVersion.
 # Its fields follow in Go's order: number in protobuf (0: not there), name in JSON
 # (`.`: its fields are those of the message, `=`: the message is this list), type and
 # what else is known. Types: `*` may be unset, `[]` list, `{}` map from strings; `raw` is

@@ -74,6 +74,9 @@ impl Table<'_> {
                 write!(row, " map={how}")?;
             }
         }
+        if is_kind(declaration) {
+            row.push_str(" kind");
+        }
         row.push('\n');
         let mut reached = Vec::new();
         match &declaration.what {
@@ -271,7 +274,7 @@ type Unreached struct {
         let expected = "\
 things.v1.Source
   0 cells []any
-things.v1.Thing
+things.v1.Thing kind
   2 spec things.v1.ThingSpec omitempty
   3 . things.v1.Source
 things.v1.ThingSpec map=atomic

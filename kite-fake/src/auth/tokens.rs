@@ -60,7 +60,8 @@ impl Tokens {
         self.insert_for(token, identity, now, until, Vec::new());
     }
 
-    /// The same to others than the API server, or to it among others.
+    /// Lets a token speak for a user to `audiences`: to the API server alone where there
+    /// are none.
     pub fn insert_for(
         &mut self,
         token: &str,

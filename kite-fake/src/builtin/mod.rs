@@ -132,6 +132,14 @@ impl BuiltIn {
         }
     }
 
+    /// Keeps of a new state what one of a Pod's subresources may change, and of all else
+    /// the old one.
+    pub(crate) fn keep_to(&self, new: &mut Value, old: &Value, subresource: &str) {
+        if self.group.is_empty() && self.kind == "Pod" {
+            kinds::pod_changes::prepare(new, old, subresource);
+        }
+    }
+
     /// The same on an update: restores what the endpoint does not change, and counts `generation`.
     pub fn prepare_update(&self, new: &mut Value, old: &Value, subresource: &str) {
         if subresource == "status" {

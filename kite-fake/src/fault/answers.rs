@@ -39,6 +39,12 @@ pub(super) fn timeout() -> Response<Bytes> {
     status_response(&Status::new(504, "Timeout", message).with_details(Details::default()))
 }
 
+/// 406 for a watch whose events cannot be told apart.
+pub(super) fn not_streamable() -> Response<Bytes> {
+    let message = "faults are injected into watches in JSON: accept application/json beside application/vnd.kubernetes.protobuf";
+    status_response(&Status::new(406, "NotAcceptable", message))
+}
+
 /// The ERROR event of a watch whose history was compacted.
 pub(super) fn expired_event() -> Bytes {
     let status = Status::expired("The resourceVersion for the provided watch is too old.");

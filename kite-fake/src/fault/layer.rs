@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, header};
 use http_body::Body;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
@@ -19,6 +19,7 @@ use super::mode::Fault;
 use super::rival::{self, Deed};
 use super::shared::{Injected, Participant};
 use super::{BoxError, answers, watches};
+use crate::protobuf;
 
 /// Body of an answer.
 pub(super) type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
@@ -92,6 +93,25 @@ pub struct FaultService<S> {
     life: u64,
 }
 
+/// Has a watch answered in JSON, whose events can be told apart and merged, where the
+/// client takes that, too; the answer where it does not.
+fn ask_for_json(parts: &mut Parts) -> Option<Response<Bytes>> {
+    let accept = parts.headers.get(header::ACCEPT)?.to_str().ok()?;
+    if !accept.contains(protobuf::MEDIA_TYPE) {
+        return None;
+    }
+    let others = accept.split(',').map(str::trim);
+    let others: Vec<&str> = others
+        .filter(|clause| !clause.starts_with(protobuf::MEDIA_TYPE))
+        .collect();
+    if others.is_empty() {
+        return Some(answers::not_streamable());
+    }
+    let others = HeaderValue::from_str(&others.join(", ")).ok()?;
+    parts.headers.insert(header::ACCEPT, others);
+    None
+}
+
 /// A participant that is gone never hears of anything again.
 async fn never<T>() -> T {
     std::future::pending().await
@@ -136,6 +156,11 @@ where
     ) -> Result<Response<ResponseBody>, BoxError> {
         if call.verb == "list" {
             self.look_back(call, &mut parts);
+        }
+        if call.verb == "watch"
+            && let Some(refused) = ask_for_json(&mut parts)
+        {
+            return Ok(refused.map(|body| Full::new(body).map_err(Into::into).boxed_unsync()));
         }
         let starts_with_state = has_pair(&parts, "sendInitialEvents", "true");
         let request = Request::from_parts(parts, Full::new(body));

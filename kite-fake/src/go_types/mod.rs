@@ -3,8 +3,12 @@
 //! `table.txt` is written by `kite-go-types` from Kubernetes' own declarations and says
 //! its format at its head.
 
+mod check;
+
 use std::collections::HashMap;
 use std::sync::LazyLock;
+
+pub(crate) use check::check;
 
 /// All types that a served kind is made of.
 pub(crate) static TYPES: LazyLock<Types> = LazyLock::new(|| Types::read(include_str!("table.txt")));
@@ -25,6 +29,8 @@ pub(crate) struct Message {
     pub(crate) form: Form,
     /// For server-side apply it is one value, or expressly not (`structType`, `mapType`).
     pub(crate) map_type: Option<&'static str>,
+    /// Whether it has a kind of its own, by which a body can be told.
+    is_kind: bool,
     /// Its fields in Go's order.
     pub(crate) fields: Vec<Field>,
     /// Their places by their numbers in protobuf, in ascending order.
@@ -127,6 +133,7 @@ impl Types {
             } else if let Some(at) = line.split(' ').next().and_then(|name| by_name.get(name)) {
                 current = *at;
                 messages[current].map_type = attribute(line, "map");
+                messages[current].is_kind = line.ends_with(" kind");
             }
         }
         for message in &mut messages {
@@ -155,8 +162,10 @@ impl Types {
     pub(crate) fn of_kind(&self, api_version: &str, kind: &str) -> Option<usize> {
         let (group, version) = api_version.split_once('/').unwrap_or(("core", api_version));
         let package = group.split('.').next().unwrap_or_default();
-        self.find(&format!("{package}.{version}.{kind}"))
-            .or_else(|| self.find(&format!("meta.v1.{kind}")))
+        let is_kind = |at: &usize| self.message(*at).is_kind;
+        let own = self.find(&format!("{package}.{version}.{kind}"));
+        let shared = || self.find(&format!("meta.v1.{kind}"));
+        own.filter(is_kind).or_else(|| shared().filter(is_kind))
     }
 }
 
@@ -172,6 +181,7 @@ impl Message {
             name,
             form,
             map_type: None,
+            is_kind: false,
             fields: Vec::new(),
             numbered: Vec::new(),
         }
@@ -319,5 +329,8 @@ mod tests {
             Some("meta.v1.PartialObjectMetadata")
         );
         assert_eq!(name("example.com/v1", "Widget"), None);
+        // Parts of kinds are none.
+        assert_eq!(name("v1", "Container"), None);
+        assert_eq!(name("v1", "Verbs"), None);
     }
 }

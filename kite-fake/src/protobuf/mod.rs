@@ -23,7 +23,8 @@ pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 /// What every body begins with.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Why a body cannot be decoded, in the words of Kubernetes' decoder.
+/// Why a body cannot be decoded: in the words of Kubernetes' decoder, but for
+/// [`TooDeep`](Self::TooDeep) and [`Time`](Self::Time), which are Kite's own bounds.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Malformed {
@@ -152,8 +153,11 @@ pub fn decode(body: &[u8], default: (&str, &str)) -> Result<Value, DecodeError> 
         .and_then(|at| decode::message(at, raw, 0));
     match decoded {
         Ok(mut value) => {
-            value["apiVersion"] = version.into();
-            value["kind"] = kind.into();
+            // What has a kind is an object.
+            if let Some(members) = value.as_object_mut() {
+                members.insert("apiVersion".to_owned(), version.into());
+                members.insert("kind".to_owned(), kind.into());
+            }
             Ok(value)
         }
         Err(why) => Err(DecodeError {

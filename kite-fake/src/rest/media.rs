@@ -27,7 +27,7 @@ pub enum Encoding {
     Json,
     /// `application/yaml`.
     Yaml,
-    /// Kubernetes' protobuf: built-in kinds, and what every kind is shown as but a Table.
+    /// Kubernetes' protobuf: built-in kinds, and the metadata of all kinds.
     Protobuf,
 }
 
@@ -52,9 +52,7 @@ impl Accepted {
             "meta.k8s.io/v1"
         }
     }
-}
 
-impl Accepted {
     /// The media type of a stream of events.
     pub(crate) fn stream_type(self) -> &'static str {
         match self.encoding {
@@ -118,6 +116,16 @@ fn clauses(header: &str) -> Vec<Clause> {
     out
 }
 
+/// The encoding that a media type names, or allows.
+fn encoding(media: &str) -> Option<Encoding> {
+    match media {
+        "*/*" | "application/*" | "application/json" => Some(Encoding::Json),
+        "application/yaml" => Some(Encoding::Yaml),
+        crate::protobuf::MEDIA_TYPE => Some(Encoding::Protobuf),
+        _ => None,
+    }
+}
+
 /// What a clause makes of the answer; none if it asks for what cannot be made.
 fn shape(clause: &Clause) -> Option<(Shape, bool)> {
     let asked = |name: &str| clause.param(name).unwrap_or_default();
@@ -153,11 +161,8 @@ pub fn accepted(header: Option<&str>, custom: bool) -> Result<Accepted, Status> 
     // Custom resources are negotiated one step later than built-in ones.
     let mut transforms_refused = custom;
     for clause in clauses(header) {
-        let encoding = match clause.media.as_str() {
-            "*/*" | "application/*" | "application/json" => Encoding::Json,
-            "application/yaml" => Encoding::Yaml,
-            crate::protobuf::MEDIA_TYPE => Encoding::Protobuf,
-            _ => continue,
+        let Some(encoding) = encoding(&clause.media) else {
+            continue;
         };
         let Some((shape, beta)) = shape(&clause) else {
             transforms_refused = true;
@@ -207,10 +212,18 @@ fn not_routed() -> Status {
     .with_details(crate::status::Details::default())
 }
 
-/// The encoding in which failures are told: the first that is accepted, whatever the
-/// answer would have been.
+/// The encoding in which failures are told: that of the first clause which asks for no
+/// transformation, for a failure is of one kind alone.
 pub fn of_failures(header: Option<&str>) -> Encoding {
-    accepted(header, false).map_or_else(|_| Encoding::default(), |accepted| accepted.encoding)
+    let header = header.unwrap_or_default();
+    let plain = |clause: &Clause| {
+        let asked = |name: &str| clause.param(name).is_some();
+        !["as", "g", "v", "sv"].into_iter().any(asked)
+    };
+    let mut clauses = clauses(header).into_iter().filter(plain);
+    clauses
+        .find_map(|clause| encoding(&clause.media))
+        .unwrap_or_default()
 }
 
 /// 406 of a watch in an encoding that has no frames.

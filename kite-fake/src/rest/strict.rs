@@ -65,14 +65,14 @@ impl Outline {
     pub fn told(&self, mut unknown: Vec<String>, is_typed: bool) -> Vec<String> {
         let mut told = self.problems.clone();
         let duplicate = |path: &String| format!("duplicate field \"{path}\"");
-        let strange = |path: &String| format!("unknown field \"{path}\"");
+        let not_known = |path: &String| format!("unknown field \"{path}\"");
         if is_typed && !self.is_map && self.duplicates.len() + unknown.len() > 1 {
             let places = Places::of(&self.text);
             let order = |path: &String| places.order.get(path).copied().unwrap_or(usize::MAX);
             let twice = places.duplicates.iter();
             let mut all: Vec<(usize, String)> = twice
                 .map(|(path, at)| (*at, duplicate(path)))
-                .chain(unknown.iter().map(|path| (order(path), strange(path))))
+                .chain(unknown.iter().map(|path| (order(path), not_known(path))))
                 .collect();
             all.sort_by_key(|(at, _)| *at);
             told.extend(all.into_iter().map(|(_, text)| text));
@@ -82,7 +82,7 @@ impl Outline {
             unknown.sort();
         }
         told.extend(self.duplicates.iter().map(duplicate));
-        told.extend(unknown.iter().map(strange));
+        told.extend(unknown.iter().map(not_known));
         told
     }
 }

@@ -4,6 +4,8 @@
 use serde_json::Value;
 use serde_saphyr::{DuplicateKeyPolicy, Error};
 
+use crate::go;
+
 /// How the decoder begins what it says of members given twice.
 const TWICE: &str = "yaml: unmarshal errors:\n";
 
@@ -12,6 +14,13 @@ const TWICE: &str = "yaml: unmarshal errors:\n";
 /// # Errors
 /// The text is no YAML; says why.
 pub(crate) fn parse(text: &[u8]) -> Result<Value, String> {
+    let mut value = read(text)?;
+    // YAML becomes JSON on the way, which has no point where there is no fraction.
+    go::make_whole(&mut value);
+    Ok(value)
+}
+
+fn read(text: &[u8]) -> Result<Value, String> {
     if is_json(text)
         && let Ok(value) = serde_json::from_slice(text)
     {

@@ -35,7 +35,7 @@ pub use meta::{object_meta, object_meta_json};
 pub use model::{Bound, Constraints, Kind, ListType, MapType, PatchStrategy, Presence, Schema};
 pub use parse::SchemaError;
 pub use pattern::Pattern;
-pub use prune::{make_whole, prune};
+pub use prune::prune;
 pub use rule::Rule;
 pub(crate) use validate::validate_after;
 pub use validate::{Validation, validate};

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::model::{Kind, Schema};
 use super::path::Path;
-use crate::go;
 
 /// Removes unknown members, and returns their paths (`spec.list[0].name`) in
 /// alphabetical order, as warnings and strict errors name them.
@@ -37,21 +36,6 @@ fn walk(schema: &Schema, value: &mut Value, at: &Path<'_>, unknown: &mut Vec<Str
             let Some(inner) = &schema.items else { return };
             for (i, element) in elements.iter_mut().enumerate() {
                 walk(inner, element, &at.element(i), unknown);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
-/// Turns `1.0` into `1` everywhere, as the API server's decoder does where it decodes
-/// JSON and not into Go's types.
-pub fn make_whole(value: &mut Value) {
-    match value {
-        Value::Object(members) => members.values_mut().for_each(make_whole),
-        Value::Array(elements) => elements.iter_mut().for_each(make_whole),
-        Value::Number(number) if number.is_f64() => {
-            if let Some(whole) = number.as_f64().and_then(go::whole) {
-                *number = whole.into();
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

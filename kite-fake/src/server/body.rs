@@ -14,7 +14,10 @@ use crate::status::{Cause, Status};
 
 /// The body of a write as a value.
 pub(crate) fn decode(call: &Call) -> Result<Value, Status> {
-    let encoding = media::content_type(call.content_type.as_deref(), call.resource.is_custom())?;
+    // A Scale is a built-in kind, whatever is scaled.
+    let is_scale = call.target.subresource.as_deref() == Some("scale");
+    let custom = call.resource.is_custom() && !is_scale;
+    let encoding = media::content_type(call.content_type.as_deref(), custom)?;
     let kind = &call.resource.kind;
     if encoding == Encoding::Protobuf {
         let version = call.resource.api_version();

@@ -1,6 +1,7 @@
 //! How definitions of custom resources end: their objects go first. A real server does
 //! so itself, too, by a controller within it.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::ApiServer;
@@ -10,6 +11,20 @@ use crate::registry::Resource;
 use crate::schema::crd::CLEANUP_FINALIZER;
 use crate::store::{GroupResource, Key, Object};
 
+/// How far the end of a definition has come: status, reason and message of its condition.
+type Progress = [&'static str; 3];
+
+const IN_PROGRESS: Progress = [
+    "True",
+    "InstanceDeletionInProgress",
+    "CustomResource deletion is in progress",
+];
+const COMPLETED: Progress = [
+    "False",
+    "InstanceDeletionCompleted",
+    "removed all instances",
+];
+
 impl ApiServer {
     /// Goes on with a definition that is being deleted: deletes its objects, and lets go
     /// of it when none is left.
@@ -18,18 +33,19 @@ impl ApiServer {
             return;
         };
         let of = objects_of(crd.value());
+        // Objects of a built-in kind of that name are not the definition's.
+        let is_built_in = self.registry.storage(&of).is_some_and(|it| !it.is_custom());
         let objects: Vec<(Key, Object)> = self
             .store
             .range(&of, None, None)
             .map(|(key, object)| (key.clone(), object.clone()))
+            .filter(|_| !is_built_in)
             .collect();
-        if !objects.is_empty() {
-            self.tell_of_ending(definitions, &crd);
-        }
+        self.tell_of_ending(definitions, &crd, &IN_PROGRESS);
         for (key, object) in objects {
             self.end_object(&of, &key, &object);
         }
-        if self.store.range(&of, None, None).next().is_some() {
+        if !is_built_in && self.store.range(&of, None, None).next().is_some() {
             return;
         }
         // It has another state by now.
@@ -41,12 +57,9 @@ impl ApiServer {
             finalizers.retain(|it| it != CLEANUP_FINALIZER);
         }
         if is_held(&value) {
-            self.store.put(
-                &definitions.collection(),
-                key.clone(),
-                value,
-                definitions.epoch,
-            );
+            // Somebody else's finalizers keep it.
+            let status = terminating(&value["status"], &COMPLETED, self.now);
+            self.write_definition_status(definitions, &value, status);
         } else {
             self.remove(definitions, key);
         }
@@ -86,25 +99,12 @@ impl ApiServer {
         (crd.is_deleting() && finalizers.any(|it| it == CLEANUP_FINALIZER)).then(|| crd.clone())
     }
 
-    fn tell_of_ending(&mut self, definitions: &Resource, crd: &Object) {
-        let mut status = crd.value()["status"].clone();
-        let Some(conditions) = status["conditions"].as_array_mut() else {
-            return;
-        };
-        let condition = json!({
-            "type": "Terminating",
-            "status": "True",
-            "lastTransitionTime": rfc3339(self.now),
-            "reason": "InstanceDeletionInProgress",
-            "message": "CustomResource deletion is in progress",
-        });
-        let told = conditions.iter_mut().find(|it| it["type"] == "Terminating");
-        match told {
-            Some(told) if told["reason"] == condition["reason"] => return,
-            Some(told) => *told = condition,
-            None => conditions.push(condition),
+    fn tell_of_ending(&mut self, definitions: &Resource, crd: &Object, what: &Progress) {
+        let old = &crd.value()["status"];
+        let status = terminating(old, what, self.now);
+        if status != *old {
+            self.write_definition_status(definitions, crd.value(), status);
         }
-        self.write_definition_status(definitions, crd.value(), status);
     }
 
     /// Deletes an object without asking anybody, as the server does with its own storage.
@@ -139,4 +139,30 @@ fn objects_of(crd: &Value) -> GroupResource {
         text(&crd["spec"]["group"]),
         text(&crd["spec"]["names"]["plural"]),
     )
+}
+
+/// A status with the condition that tells of the end.
+fn terminating(status: &Value, [holds, reason, message]: &Progress, now: Timestamp) -> Value {
+    let mut status = status.clone();
+    if let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) {
+        let told = conditions.iter().position(|it| it["type"] == "Terminating");
+        let mut condition = json!({
+            "type": "Terminating",
+            "status": holds,
+            "lastTransitionTime": rfc3339(now),
+            "reason": reason,
+            "message": message,
+        });
+        match told {
+            None => conditions.push(condition),
+            Some(at) => {
+                // The time is that of the last change of the status.
+                if conditions[at]["status"] == *holds {
+                    condition["lastTransitionTime"] = conditions[at]["lastTransitionTime"].clone();
+                }
+                conditions[at] = condition;
+            }
+        }
+    }
+    status
 }

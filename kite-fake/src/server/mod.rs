@@ -444,7 +444,11 @@ impl ApiServer {
             if found.etag.is_some() || !(routed || discovery::is_negotiated(path)) {
                 return Ok(respond::document(found, known));
             }
-            let encoding = media::document(accept, routed)?;
+            let encoding = match media::document(accept, routed)? {
+                // Not a kind: it is written as it is.
+                _ if !discovery::is_negotiated(path) => Encoding::Json,
+                encoding => encoding,
+            };
             return respond::in_encoding(respond::document(found, known), encoding);
         }
         match self.documents.document(&self.registry, path, asked) {
@@ -516,9 +520,12 @@ impl ApiServer {
         }
         let encoding = media::content_type(call.content_type.as_deref(), false)?;
         let body = parse_text(&call.body, encoding).map_err(|why| {
-            Status::bad_request(format!(
-                "couldn't get version/kind; json parse error: {why}"
-            ))
+            Status::bad_request(match encoding {
+                Encoding::Protobuf => why,
+                Encoding::Json | Encoding::Yaml => {
+                    format!("couldn't get version/kind; json parse error: {why}")
+                }
+            })
         })?;
         DeleteOptions::parse(&call.query, Some(&body))
     }

@@ -13,7 +13,6 @@ use crate::rest::media::Encoding;
 use crate::rest::options::{FieldValidation, WriteOptions};
 use crate::rest::strict::Outline;
 use crate::rest::yaml;
-use crate::schema;
 use crate::status::{Cause, Details, Status};
 use crate::store::Object;
 
@@ -306,7 +305,7 @@ fn parse_config(call: &Call) -> Result<Value, Status> {
 /// point there, which the decoder of text refuses.
 fn whole_numbers(call: &Call, mut object: Value) -> Value {
     if !call.resource.is_custom() {
-        schema::make_whole(&mut object);
+        go::make_whole(&mut object);
     }
     object
 }

@@ -8,6 +8,7 @@ use super::{ApiServer, Call};
 use crate::builtin::{self, BuiltIn};
 use crate::fields::{self, Context, Manager, Operation, Reset};
 use crate::go;
+use crate::go_types::{self, TYPES};
 use crate::metadata;
 use crate::registry::Resource;
 use crate::rest::options::{FieldValidation, WriteOptions};
@@ -258,7 +259,7 @@ pub(crate) fn decode(
 ) -> Result<Decoded, Status> {
     let rules = Rules::of(resource);
     if resource.is_custom() {
-        schema::make_whole(&mut value);
+        go::make_whole(&mut value);
     }
     let unknown = match rules {
         Rules::Plain | Rules::Definition => Vec::new(),
@@ -294,6 +295,8 @@ pub(crate) fn decode(
         })?,
         Rules::Custom => schema::apply_defaults(&resource.schema, &mut value),
         Rules::Definition => {
+            fitting_schemas(&value).map_err(|why| cannot(&why))?;
+            go::make_whole(&mut value);
             if let Some(kind) = definition() {
                 kind.decode(&mut value).map_err(|why| cannot(&why))?;
             }
@@ -307,6 +310,19 @@ pub(crate) fn decode(
         problems.iter().flat_map(|p| yaml::warnings(p)).collect()
     };
     Ok(Decoded { value, warnings })
+}
+
+/// Whether the schemas of a definition are of the types that Go has for them.
+fn fitting_schemas(crd: &Value) -> Result<(), String> {
+    const PLACE: [&str; 4] = ["spec", "versions", "schema", "openAPIV3Schema"];
+    let Some(at) = TYPES.find("apiextensions.v1.JSONSchemaProps") else {
+        return Ok(());
+    };
+    let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
+    versions
+        .map(|version| &version["schema"]["openAPIV3Schema"])
+        .filter(|schema| !schema.is_null())
+        .try_for_each(|schema| go_types::check(at, schema, &PLACE))
 }
 
 /// Who writes, as `managedFields` names it.
@@ -355,6 +371,12 @@ pub(crate) fn track(
     new: Value,
 ) -> Value {
     let manager = manager(call, options, Operation::Update);
+    let mut new = new;
+    if let (Rules::BuiltIn(kind), Some(live)) = (Rules::of(&call.resource), live) {
+        // Nobody owns what the subresource does not change.
+        let subresource = call.target.subresource.as_deref().unwrap_or_default();
+        kind.keep_to(&mut new, live, subresource);
+    }
     with_context(call, &manager, |context| fields::update(context, live, new))
 }
 

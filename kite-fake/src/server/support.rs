@@ -84,11 +84,6 @@ pub const SUPPORT: &[Row] = &[
         "the actors set readiness; no container ever runs",
     ),
     row(
-        "TLS",
-        Support::Differs,
-        "plain HTTP, meant for loopback only",
-    ),
-    row(
         "loopback addresses in EndpointSlices",
         Support::Differs,
         "accepted: what the actors of a cluster in one process run listens there",
@@ -104,9 +99,9 @@ pub const SUPPORT: &[Row] = &[
         "kept by the server with every write instead of by a controller later",
     ),
     row(
-        "loopback HTTP without credentials",
+        "plain HTTP without credentials",
         Support::Differs,
-        "the administrator's unless RBAC is on, since kubectl sends no token without TLS",
+        "the administrator's unless RBAC is on, since kubectl sends no token without TLS; over TLS they are nobody's",
     ),
     row(
         "rules in CEL, where the crate is built without its feature `cel`",

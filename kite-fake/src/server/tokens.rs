@@ -217,14 +217,16 @@ impl ApiServer {
         }
         let audiences = known.among(&asked);
         if audiences.is_empty() {
-            let own = match known.audiences.as_slice() {
-                [] => quoted(&[ISSUER.to_owned()]),
-                own => quoted(own),
+            // Who checks tokens without audiences says nothing of them.
+            let why = match known.audiences.as_slice() {
+                [] => String::new(),
+                own => format!(
+                    ", token audiences {} is invalid for the target audiences {}",
+                    quoted(own),
+                    quoted(&asked)
+                ),
             };
-            return Ok(refused(&format!(
-                ", token audiences {own} is invalid for the target audiences {}",
-                quoted(&asked)
-            )));
+            return Ok(refused(&why));
         }
         Ok(json!({
             "authenticated": true, "user": known.identity.to_json(), "audiences": audiences,

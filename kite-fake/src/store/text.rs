@@ -1,5 +1,7 @@
 //! An object as JSON text, and where its parts are in it.
 //!
+//! Its message in protobuf is made when it is first asked for, and kept with the text.
+//!
 //! The text is written once, as the line of the watch event that announced the
 //! state; the object itself is a part of that line. So a stored object costs
 //! its text and little else, and neither reads, lists nor watches encode it again.

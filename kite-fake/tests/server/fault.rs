@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
+use http::{Request, header};
 use http_body_util::{BodyExt as _, Full};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kite_fake::FakeCluster;
@@ -336,6 +337,28 @@ async fn a_watch_that_ends_goes_on_and_one_that_expires_begins_anew() {
             assert_eq!(next(&mut events).await, "apply a 2");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_under_faults_is_in_json() {
+    let stage = Stage::new(Plan::none());
+    let watch = async |accept: &'static str| {
+        let request = Request::get("/api/v1/configmaps?watch=true&timeoutSeconds=1")
+            .header(header::ACCEPT, accept)
+            .body(Full::default())
+            .unwrap();
+        let service = stage.layer.layer(stage.cluster.service());
+        let response = service.oneshot(request).await.unwrap();
+        let media = response.headers()[header::CONTENT_TYPE].to_str().unwrap();
+        (response.status().as_u16(), media.to_owned())
+    };
+    let json = "application/json".to_owned();
+    let both = "application/vnd.kubernetes.protobuf;stream=watch,application/json";
+    assert_eq!(watch(both).await, (200, json.clone()));
+    assert_eq!(
+        watch("application/vnd.kubernetes.protobuf").await,
+        (406, json)
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -221,3 +221,45 @@ async fn an_extension_may_talk_over_a_websocket() {
     socket.close(None).await.unwrap();
     cluster.shut_down();
 }
+
+/// With the authority of the kubeconfig, and with no other.
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn a_token_is_sent_over_tls_and_who_sends_none_is_nobody() {
+    use kube::config::{KubeConfigOptions, Kubeconfig};
+    use kube::{Api, Client, Config};
+
+    let cluster = FakeCluster::builder().build().unwrap();
+    let served = cluster.serve_tls(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let config = |text: &str| {
+        let kubeconfig = Kubeconfig::from_yaml(text).unwrap();
+        async {
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+                .await
+                .unwrap()
+        }
+    };
+    let text = cluster.kubeconfig(&served);
+    let client = Client::try_from(config(&text).await).unwrap();
+    assert_eq!(client.apiserver_version().await.unwrap().minor, "36");
+    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client);
+    assert!(namespaces.get_opt("default").await.unwrap().is_some());
+
+    let mut nobody = config(&text).await;
+    nobody.auth_info = kube::config::AuthInfo::default();
+    let namespaces =
+        Api::<k8s_openapi::api::core::v1::Namespace>::all(Client::try_from(nobody).unwrap());
+    let refused = namespaces.get_opt("default").await.unwrap_err();
+    assert!(matches!(refused, kube::Error::Api(status) if status.code == 401));
+
+    let other = FakeCluster::builder().build().unwrap();
+    let elsewhere = other.serve_tls(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let mut mistaken = config(&other.kubeconfig(&elsewhere)).await;
+    mistaken.cluster_url = served.url().parse().unwrap();
+    let client = Client::try_from(mistaken).unwrap();
+    assert!(client.apiserver_version().await.is_err());
+    cluster.shut_down();
+    other.shut_down();
+    served.ended().await;
+    elsewhere.ended().await;
+}

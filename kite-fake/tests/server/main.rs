@@ -2,6 +2,7 @@
 //! requests. One program: what waits for one thing runs beside what waits for another.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod bodies;
 mod clients;
 mod fault;
 mod http;

@@ -366,6 +366,19 @@ async fn lists_statuses_and_metadata_are_answered_in_protobuf() {
         let json = client.get(path, "application/json").await.value();
         assert_eq!(there.value()["kind"], json["kind"], "{path}");
     }
+    // Which is no kind.
+    let version = client.get("/version", both).await;
+    assert_eq!(
+        (version.code, version.media.as_str()),
+        (200, "application/json")
+    );
+    // Failures are told in what is taken as it is.
+    let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+    let missing = client.get(&format!("{path}/none"), metadata).await;
+    assert_eq!(
+        (missing.code, missing.media.as_str()),
+        (404, "application/json")
+    );
 }
 
 #[tokio::test]

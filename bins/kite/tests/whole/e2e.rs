@@ -55,6 +55,7 @@ impl Cluster {
             "apiserver",
             "--actors",
             "--rbac",
+            "--plain-http",
             "--apiserver-listen=127.0.0.1:0",
         ]);
         command.arg("--state-dir").arg(&state);

@@ -264,6 +264,7 @@ fn with_rbac_a_token_decides() {
         .lines()
         .find_map(|line| line.trim().strip_prefix("token: "))
         .unwrap();
+    let authority = platform.text("certificateAuthority");
     let admin = format!("Authorization: Bearer {}", token.trim_matches('"'));
     let code = |header: &str| {
         let args = [
@@ -272,6 +273,8 @@ fn with_rbac_a_token_decides() {
             "/dev/null",
             "-w",
             "%{http_code}",
+            "--cacert",
+            &authority,
             "-H",
             header,
             &url,
@@ -280,5 +283,16 @@ fn with_rbac_a_token_decides() {
     };
     assert_eq!(code("Accept: application/json"), "403");
     assert_eq!(code(&admin), "200");
+    // Over TLS kubectl sends the token.
+    let mut kubectl = Command::new("kubectl");
+    kubectl.args([
+        "auth",
+        "whoami",
+        "-o",
+        "jsonpath={.status.userInfo.username}",
+    ]);
+    kubectl.env("KUBECONFIG", state.join("kubeconfig"));
+    let told = run(kubectl, "");
+    assert_eq!(String::from_utf8(told.stdout).unwrap(), "kubernetes-admin");
     assert_eq!(apiserver.terminate().0, Some(0));
 }

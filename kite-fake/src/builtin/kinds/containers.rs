@@ -106,29 +106,44 @@ pub(super) fn ephemeral(spec: &Value, path: &str, volumes: &[&Value], errors: &m
         if !target.is_empty() && !others.contains(&target) {
             not_found(&format!("{path}.targetContainerName"), target, errors);
         }
-        for member in [
-            "ports",
-            "livenessProbe",
-            "readinessProbe",
-            "startupProbe",
-            "lifecycle",
-        ] {
-            if has(container, member) {
-                errors.push(FieldError::forbidden(
-                    format!("{path}.{member}"),
-                    "cannot be set for an Ephemeral Container",
-                ));
+        let why = "cannot be set for an Ephemeral Container";
+        for (member, value) in container.as_object().into_iter().flatten() {
+            let is_set = !value.as_object().is_some_and(serde_json::Map::is_empty);
+            if is_set && !EPHEMERAL.contains(&member.as_str()) {
+                errors.push(FieldError::forbidden(format!("{path}.{member}"), why));
             }
         }
-        let resources = container["resources"].as_object();
-        if resources.is_some_and(|resources| !resources.is_empty()) {
-            errors.push(FieldError::forbidden(
-                format!("{path}.resources"),
-                "cannot be set for an Ephemeral Container",
-            ));
+        for (place, mount) in list(container, "volumeMounts").iter().enumerate() {
+            for member in ["subPath", "subPathExpr"] {
+                if has(mount, member) {
+                    let field = format!("{path}.volumeMounts[{place}].{member}");
+                    errors.push(FieldError::forbidden(field, why));
+                }
+            }
         }
     }
 }
+
+/// What a debugger's container may have.
+const EPHEMERAL: [&str; 17] = [
+    "name",
+    "targetContainerName",
+    "image",
+    "command",
+    "args",
+    "workingDir",
+    "envFrom",
+    "env",
+    "volumeMounts",
+    "volumeDevices",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "imagePullPolicy",
+    "securityContext",
+    "stdin",
+    "stdinOnce",
+    "tty",
+];
 
 fn unique<'a>(container: &'a Value, path: &str, names: &mut Vec<&'a str>, errors: &mut Errors) {
     let name = text(container, "name");

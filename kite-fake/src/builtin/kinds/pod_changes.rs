@@ -7,6 +7,9 @@ use super::pod::quality;
 use crate::members::{copy, has, list, list_mut, members, object_mut, set, text, unset};
 use crate::schema::{FieldError, Validation};
 
+/// The lists of containers that have resources.
+const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
+
 /// Keeps all of a Pod but what the subresource changes.
 pub(in crate::builtin) fn prepare(new: &mut Value, old: &Value, subresource: &str) {
     let changed = match subresource {
@@ -19,24 +22,22 @@ pub(in crate::builtin) fn prepare(new: &mut Value, old: &Value, subresource: &st
             }
             spec
         }
+        // Other containers are refused later.
+        "resize" if names(new) != names(old) => new["spec"].clone(),
         "resize" => {
             let mut spec = old["spec"].clone();
-            for containers in ["containers", "initContainers"] {
-                for container in list_mut(&mut spec, containers) {
-                    let name = text(container, "name").to_owned();
-                    let mut wanted = list(&new["spec"], containers).iter();
-                    let Some(wanted) = wanted.find(|it| text(it, "name") == name) else {
-                        continue;
-                    };
-                    // Of those that end before the others start nothing is left to resize.
-                    let goes_on =
-                        containers == "containers" || text(wanted, "restartPolicy") == "Always";
+            for containers in CONTAINERS {
+                let wanted = list(&new["spec"], containers);
+                for (container, wanted) in list_mut(&mut spec, containers).iter_mut().zip(wanted) {
                     for member in ["resources", "resizePolicy"] {
-                        if goes_on && has(wanted, member) {
+                        if has(wanted, member) {
                             copy(container, wanted, member);
                         }
                     }
                 }
+            }
+            if has(&new["spec"], "resources") {
+                copy(&mut spec, &new["spec"], "resources");
             }
             spec
         }
@@ -51,6 +52,16 @@ pub(in crate::builtin) fn prepare(new: &mut Value, old: &Value, subresource: &st
             unset(metadata, member);
         }
     }
+}
+
+/// The names of a Pod's containers, list by list.
+fn names(pod: &Value) -> [Vec<&str>; 2] {
+    CONTAINERS.map(|member| {
+        let containers = list(&pod["spec"], member).iter();
+        containers
+            .map(|container| text(container, "name"))
+            .collect()
+    })
 }
 
 /// Existing ephemeral containers stay as they are.
@@ -91,7 +102,21 @@ pub(in crate::builtin) fn validate_resize(new: &Value, old: &Value, found: &mut 
             "Pod QOS Class may not change as a result of resizing",
         ));
     }
-    for containers in ["containers", "initContainers"] {
+    for (member, (after, before)) in CONTAINERS
+        .iter()
+        .zip(names(new).iter().zip(names(old).iter()))
+    {
+        let why = match (after.len() == before.len(), after == before) {
+            (true, true) => continue,
+            (true, false) => "containers may not be renamed or reordered on resize",
+            (false, _) => "containers may not be added or removed on resize",
+        };
+        errors.push(FieldError::forbidden(format!("spec.{member}"), why));
+    }
+    if names(new) != names(old) {
+        return;
+    }
+    for containers in CONTAINERS {
         let pairs = list(&new["spec"], containers)
             .iter()
             .zip(list(&old["spec"], containers));

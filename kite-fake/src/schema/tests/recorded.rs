@@ -6,9 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::schema::{
-    FieldError, Held, Schema, apply_defaults, make_whole, prune, validate, validate_after,
-};
+use crate::schema::{FieldError, Held, Schema, apply_defaults, prune, validate, validate_after};
 
 /// The state of one scenario.
 struct World {
@@ -154,7 +152,7 @@ fn replay(name: &str) -> Option<usize> {
         let schema = &world.schemas[plural];
         let response = &step["response"];
         let mut expected = warnings(response);
-        make_whole(&mut new);
+        crate::go::make_whole(&mut new);
         let unknown = prune(schema, &mut new);
         if method == "POST" {
             new.as_object_mut().unwrap().remove("status");

@@ -25,10 +25,10 @@ pub async fn session(name: &str, crds: &str, work: fn(&Kubectl)) {
         .actors(control_plane())
         .build()
         .unwrap();
-    let served = cluster.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let served = crate::clients::serve(&cluster).await;
     let folder = tempfile::Builder::new().prefix(name).tempdir().unwrap();
     let config = folder.path().join("kubeconfig");
-    cluster.write_kubeconfig(&config, &served.url()).unwrap();
+    cluster.write_kubeconfig(&config, &served).unwrap();
     let kubectl = Kubectl {
         folder: folder.path().to_owned(),
         minor,

@@ -23,10 +23,10 @@ async fn the_python_client_is_content() {
         return;
     };
     let cluster = FakeCluster::builder().build().unwrap();
-    let served = cluster.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let served = crate::clients::serve(&cluster).await;
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("kubeconfig");
-    cluster.write_kubeconfig(&config, &served.url()).unwrap();
+    cluster.write_kubeconfig(&config, &served).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/clients/session.py");
     let mut command = tokio::process::Command::new(python);
     command.arg(script).arg(&config).kill_on_drop(true);
