@@ -2,7 +2,7 @@
 //! by default.
 //!
 //! A body is a magic number and an envelope (`runtime.Unknown`) with the kind of the
-//! object and the object's message; [`crate::go_types`] has the messages. What
+//! object and the object's message, as a table of Kubernetes' own types has it. What
 //! [`decode`] gives is the JSON that a Go client would have sent instead, and
 //! [`encode`] writes what a real API server writes, byte for byte.
 
