@@ -4,6 +4,18 @@ use serde_json::{Map, Value};
 
 const NOTHING: &[Value] = &[];
 
+/// Whether a value is what Go leaves out by `omitempty`.
+pub(crate) fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(flag) => !flag,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(elements) => elements.is_empty(),
+        Value::Object(members) => members.is_empty(),
+    }
+}
+
 /// A string member; empty if it is not there.
 pub(crate) fn text<'a>(of: &'a Value, member: &str) -> &'a str {
     of.get(member).and_then(Value::as_str).unwrap_or_default()

@@ -29,7 +29,7 @@ pub(crate) struct Token {
 
 impl Token {
     /// Those of the audiences `asked` to whom it speaks.
-    pub(crate) fn among(&self, asked: &[String]) -> Vec<String> {
+    pub(crate) fn audiences_among(&self, asked: &[String]) -> Vec<String> {
         let speaks = |audience: &&String| match self.audiences.as_slice() {
             [] => *audience == ISSUER,
             own => own.contains(audience),
@@ -72,12 +72,12 @@ impl Tokens {
     ) {
         self.0
             .retain(|_, token| token.until.is_none_or(|end| end > now));
-        let known = Token {
+        let token_of = Token {
             identity,
             until,
             audiences,
         };
-        self.insert_digest(Self::digest(token), known);
+        self.insert_digest(Self::digest(token), token_of);
     }
 
     /// The digests of the tokens with what is known of them, in the order of the
@@ -94,14 +94,14 @@ impl Tokens {
     }
 
     /// What is known of a token, if it is valid at that time, whoever it speaks to.
-    pub(crate) fn known(&self, token: &str, now: Timestamp) -> Option<&Token> {
+    pub(crate) fn get(&self, token: &str, now: Timestamp) -> Option<&Token> {
         let found = self.0.get(&Self::digest(token))?;
         found.until.is_none_or(|end| end > now).then_some(found)
     }
 
     /// Whose token it is, if it is valid at that time and speaks to the API server.
     pub fn find(&self, token: &str, now: Timestamp) -> Option<&Identity> {
-        let found = self.known(token, now)?;
+        let found = self.get(token, now)?;
         found.is_for_server().then_some(&found.identity)
     }
 }
@@ -140,8 +140,8 @@ mod tests {
         assert!(tokens.find("own", now).is_some());
         assert!(tokens.find("api", now).is_none());
         let among = |token: &str, asked: &[&str]| {
-            let known = tokens.known(token, now).unwrap();
-            known.among(&words(asked))
+            let known = tokens.get(token, now).unwrap();
+            known.audiences_among(&words(asked))
         };
         assert_eq!(among("api", &["x", "api"]), ["api"]);
         assert_eq!(among("own", &["x", ISSUER]), [ISSUER]);

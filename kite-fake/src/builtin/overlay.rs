@@ -101,17 +101,7 @@ fn presence(of: &str, field: &Field) -> Option<&'static str> {
         // An empty list is a request: to forget all owners.
         return None;
     }
-    let is_struct = matches!(
-        field.kind,
-        Kind::Message(_)
-            | Kind::Time
-            | Kind::MicroTime
-            | Kind::Quantity
-            | Kind::IntOrString
-            | Kind::Raw
-    );
-    let is_omitted =
-        field.omits_zero || field.omits_empty && !(field.shape == Shape::Value && is_struct);
+    let is_omitted = field.omits_zero || field.omits_empty && !field.is_struct();
     match (field.shape, field.kind) {
         (Shape::Pointer, _) if field.omits_empty => None,
         _ if is_omitted => Some("omitempty"),

@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Number, Value};
 
 use super::quantity;
+use crate::members::is_zero;
 use crate::schema::{Kind, Presence, Schema};
 
 /// Brings an object into that form.
@@ -274,17 +275,6 @@ fn zero(schema: &Schema) -> Value {
         Kind::Integer | Kind::Number | Kind::IntOrString => Value::from(0),
         Kind::Boolean => Value::from(false),
         Kind::Array | Kind::Any => Value::Null,
-    }
-}
-
-fn is_zero(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(flag) => !flag,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty(),
-        Value::Array(elements) => elements.is_empty(),
-        Value::Object(members) => members.is_empty(),
     }
 }
 

@@ -35,6 +35,9 @@ pub(crate) struct Message {
     pub(crate) fields: Vec<Field>,
     /// Their places by their numbers in protobuf, in ascending order.
     pub(crate) numbered: Vec<(u32, usize)>,
+    /// Their places by their names in JSON: message and field, for a field may be that of
+    /// a message in its place.
+    named: HashMap<&'static str, (usize, usize)>,
 }
 
 /// What a message is in JSON.
@@ -132,14 +135,35 @@ impl Types {
                 }
             } else if let Some(at) = line.split(' ').next().and_then(|name| by_name.get(name)) {
                 current = *at;
-                messages[current].map_type = attribute(line, "map");
+                let mut words = line.split(' ');
+                messages[current].map_type = words.find_map(|word| word.strip_prefix("map="));
                 messages[current].is_kind = line.ends_with(" kind");
             }
         }
         for message in &mut messages {
             message.number();
         }
-        Self { messages, by_name }
+        let mut types = Self { messages, by_name };
+        for at in 0..types.messages.len() {
+            let mut places = HashMap::new();
+            types.name(at, &mut places);
+            types.messages[at].named = places;
+        }
+        types
+    }
+
+    /// Puts down where the members of a message stand: its own before those of messages
+    /// in its place.
+    fn name(&self, at: usize, places: &mut HashMap<&'static str, (usize, usize)>) {
+        let fields = &self.messages[at].fields;
+        for (place, field) in fields.iter().enumerate().filter(|(_, it)| it.name != ".") {
+            places.entry(field.name).or_insert((at, place));
+        }
+        for field in fields.iter().filter(|field| field.name == ".") {
+            if let Kind::Message(inner) = field.kind {
+                self.name(inner, places);
+            }
+        }
     }
 
     /// The place of a message.
@@ -184,6 +208,7 @@ impl Message {
             is_kind: false,
             fields: Vec::new(),
             numbered: Vec::new(),
+            named: HashMap::new(),
         }
     }
 
@@ -200,15 +225,9 @@ impl Message {
     }
 
     /// The field of a name in JSON, its own or that of a message in its place.
-    pub(crate) fn by_name<'a>(&'a self, types: &'a Types, name: &str) -> Option<&'a Field> {
-        let own = self.fields.iter().find(|field| field.name == name);
-        own.or_else(|| {
-            let mut inlined = self.fields.iter().filter(|field| field.name == ".");
-            inlined.find_map(|field| match field.kind {
-                Kind::Message(at) => types.message(at).by_name(types, name),
-                _ => None,
-            })
-        })
+    pub(crate) fn by_name<'a>(&self, types: &'a Types, name: &str) -> Option<&'a Field> {
+        let (message, field) = self.named.get(name)?;
+        types.messages.get(*message)?.fields.get(*field)
     }
 
     /// The field of a number in protobuf, and its place.
@@ -248,21 +267,49 @@ impl Field {
             "any" => Kind::Any,
             message => Kind::Message(*by_name.get(message)?),
         };
-        let has = |option: &str| line.split(' ').any(|word| word == option);
-        Some(Self {
+        let mut field = Self {
             number,
             name,
             shape,
             kind,
-            omits_empty: has("omitempty"),
-            omits_zero: has("omitzero"),
-            go: attribute(line, "go"),
-            list_type: attribute(line, "list"),
-            list_keys: attribute(line, "keys"),
-            map_type: attribute(line, "map"),
-            patch_strategy: attribute(line, "patch"),
-            merge_key: attribute(line, "merge"),
-        })
+            omits_empty: false,
+            omits_zero: false,
+            go: None,
+            list_type: None,
+            list_keys: None,
+            map_type: None,
+            patch_strategy: None,
+            merge_key: None,
+        };
+        for word in words {
+            let (what, value) = word.split_once('=').unwrap_or((word, ""));
+            match what {
+                "omitempty" => field.omits_empty = true,
+                "omitzero" => field.omits_zero = true,
+                "go" => field.go = Some(value),
+                "list" => field.list_type = Some(value),
+                "keys" => field.list_keys = Some(value),
+                "map" => field.map_type = Some(value),
+                "patch" => field.patch_strategy = Some(value),
+                "merge" => field.merge_key = Some(value),
+                _ => return None,
+            }
+        }
+        Some(field)
+    }
+
+    /// Whether Go has a struct here, which `omitempty` does not leave out.
+    pub(crate) fn is_struct(&self) -> bool {
+        self.shape == Shape::Value
+            && matches!(
+                self.kind,
+                Kind::Message(_)
+                    | Kind::Time
+                    | Kind::MicroTime
+                    | Kind::Quantity
+                    | Kind::IntOrString
+                    | Kind::Raw
+            )
     }
 
     /// Its name in Go.
@@ -272,12 +319,6 @@ impl Field {
             None => crate::go::capitalized(self.name),
         }
     }
-}
-
-/// The value of `name=value` in a line.
-fn attribute(line: &'static str, name: &str) -> Option<&'static str> {
-    let mut words = line.split(' ');
-    words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
 }
 
 #[cfg(test)]

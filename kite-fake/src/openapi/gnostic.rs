@@ -3,6 +3,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::protobuf::wire::{Wire, put_bytes, put_tag, put_varint};
+
 /// Encodes a document that [`super::v2`] made.
 pub(super) fn encode(document: &Value) -> Vec<u8> {
     let mut out = Writer::default();
@@ -77,7 +79,7 @@ fn schema(out: &mut Writer, value: &Value) {
     }
     match &value["additionalProperties"] {
         Value::Null => {}
-        Value::Bool(allowed) => out.message(21, |item| item.varint_field(2, u64::from(*allowed))),
+        Value::Bool(allowed) => out.message(21, |item| item.number(2, u64::from(*allowed))),
         inner => out.message(21, |item| item.message(1, |s| schema(s, inner))),
     }
     if value["type"].is_string() {
@@ -165,35 +167,20 @@ fn parameters(out: &mut Writer, field: u32, list: &Value) {
     }
 }
 
-/// The protobuf wire format (protobuf.dev, "Encoding").
+/// Fields as gnostic writes them: what is empty is left out.
 #[derive(Default)]
 struct Writer {
     bytes: Vec<u8>,
 }
 
 impl Writer {
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.bytes.push((value & 0x7f) as u8 | 0x80);
-            value >>= 7;
-        }
-        #[expect(clippy::cast_possible_truncation, reason = "below 0x80")]
-        self.bytes.push(value as u8);
-    }
-
-    fn tag(&mut self, field: u32, wire_type: u32) {
-        self.varint(u64::from(field << 3 | wire_type));
-    }
-
-    fn varint_field(&mut self, field: u32, value: u64) {
-        self.tag(field, 0);
-        self.varint(value);
+    fn number(&mut self, field: u32, value: u64) {
+        put_tag(&mut self.bytes, field, Wire::Varint);
+        put_varint(&mut self.bytes, value);
     }
 
     fn text(&mut self, field: u32, text: &str) {
-        self.tag(field, 2);
-        self.varint(text.len() as u64);
-        self.bytes.extend_from_slice(text.as_bytes());
+        put_bytes(&mut self.bytes, field, text.as_bytes());
     }
 
     fn string(&mut self, field: u32, value: &Value) {
@@ -204,19 +191,19 @@ impl Writer {
 
     fn flag(&mut self, field: u32, value: &Value) {
         if value == &Value::Bool(true) {
-            self.varint_field(field, 1);
+            self.number(field, 1);
         }
     }
 
     fn integer(&mut self, field: u32, value: &Value) {
         if let Some(number) = value.as_u64() {
-            self.varint_field(field, number);
+            self.number(field, number);
         }
     }
 
     fn double(&mut self, field: u32, value: &Value) {
         if let Some(number) = value.as_f64() {
-            self.tag(field, 1);
+            put_tag(&mut self.bytes, field, Wire::Fixed64);
             self.bytes.extend_from_slice(&number.to_le_bytes());
         }
     }
@@ -224,8 +211,6 @@ impl Writer {
     fn message(&mut self, field: u32, fill: impl FnOnce(&mut Self)) {
         let mut inner = Self::default();
         fill(&mut inner);
-        self.tag(field, 2);
-        self.varint(inner.bytes.len() as u64);
-        self.bytes.extend(inner.bytes);
+        put_bytes(&mut self.bytes, field, &inner.bytes);
     }
 }

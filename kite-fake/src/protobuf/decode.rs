@@ -11,8 +11,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::Malformed;
-use super::wire::{Reader, Wire};
+use super::wire::{self, Reader, Wire};
 use crate::go_types::{Field, Form, Kind, Message, Shape, TYPES};
+use crate::members::is_zero;
 
 /// Messages nested deeper than this are refused.
 const MAX_DEPTH: usize = 64;
@@ -73,39 +74,19 @@ fn put(
         }
         return Ok(());
     }
-    let is_struct = field.shape == Shape::Value
-        && matches!(
-            field.kind,
-            Kind::Message(_)
-                | Kind::Time
-                | Kind::MicroTime
-                | Kind::Quantity
-                | Kind::IntOrString
-                | Kind::Raw
-        );
+    let is_struct = field.is_struct();
     let is_left_out = match &value {
         Value::Null if is_struct => field.omits_zero,
         Value::Null => field.omits_empty || field.omits_zero,
         _ if is_pointer || message.form != Form::Object => false,
         Value::Object(inner) if is_struct => field.omits_zero && inner.is_empty(),
         _ if is_struct => false,
-        value => field.omits_empty && is_empty(value),
+        value => field.omits_empty && is_zero(value),
     };
     if !is_left_out {
         members.insert(field.name.to_owned(), value);
     }
     Ok(())
-}
-
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(flag) => !flag,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty(),
-        Value::Array(list) => list.is_empty(),
-        Value::Object(members) => members.is_empty(),
-    }
 }
 
 /// What Go's encoder writes of a value that nothing was read into.
@@ -225,8 +206,7 @@ fn scalar(field: &Field, wire: Wire, reader: &mut Reader<'_>) -> Result<Option<V
     Ok(Some(match field.kind {
         Kind::String => String::from_utf8_lossy(reader.bytes()?).into_owned().into(),
         Kind::Bytes => STANDARD.encode(reader.bytes()?).into(),
-        #[expect(clippy::cast_possible_truncation, reason = "Go keeps the lower half")]
-        Kind::Int32 => (reader.varint()? as u32).cast_signed().into(),
+        Kind::Int32 => wire::int32(reader.varint()?).into(),
         Kind::Int64 => reader.varint()?.cast_signed().into(),
         Kind::Bool => (reader.varint()? != 0).into(),
         Kind::Float64 => float(f64::from_bits(reader.fixed64()?)),
@@ -246,24 +226,35 @@ fn nested(kind: Kind, bytes: &[u8], depth: usize) -> Result<Value, Malformed> {
         Kind::Time => time(bytes, false)?,
         Kind::MicroTime => time(bytes, true)?,
         Kind::Quantity => {
-            let text = String::from_utf8_lossy(small("Quantity", bytes)?.text);
-            let text = if text.is_empty() { "0" } else { &*text };
-            Value::from(text)
+            let [text] = wire::fields("Quantity", [(Wire::Bytes, "String_")], bytes)?;
+            let text = text.text();
+            Value::from(if text.is_empty() {
+                "0".to_owned()
+            } else {
+                text
+            })
         }
         Kind::IntOrString => {
-            let small = small("IntOrString", bytes)?;
-            match small.first {
-                0 => Value::from(small.second),
-                1 => String::from_utf8_lossy(small.third).into_owned().into(),
+            let fields = [
+                (Wire::Varint, "Type"),
+                (Wire::Varint, "IntVal"),
+                (Wire::Bytes, "StrVal"),
+            ];
+            let [which, integer, text] = wire::fields("IntOrString", fields, bytes)?;
+            match which.int64() {
+                0 => Value::from(integer.int32()),
+                1 => text.text().into(),
                 other => return Err(Malformed::IntOrString(other)),
             }
         }
-        Kind::Raw => match small("RawExtension", bytes)?.text {
-            b"" => Value::Null,
-            text => {
-                serde_json::from_slice(text).map_err(|error| Malformed::Raw(error.to_string()))?
+        Kind::Raw => {
+            let [raw] = wire::fields("RawExtension", [(Wire::Bytes, "Raw")], bytes)?;
+            match raw.bytes {
+                b"" => Value::Null,
+                text => serde_json::from_slice(text)
+                    .map_err(|error| Malformed::Raw(error.to_string()))?,
             }
-        },
+        }
         Kind::String
         | Kind::Int32
         | Kind::Int64
@@ -274,47 +265,19 @@ fn nested(kind: Kind, bytes: &[u8], depth: usize) -> Result<Value, Malformed> {
     })
 }
 
-/// The fields of a message that is a value in JSON.
-#[derive(Default)]
-struct Small<'a> {
-    /// Field 1 as bytes.
-    text: &'a [u8],
-    /// Field 1 as a number.
-    first: i64,
-    /// Field 2 as a number.
-    second: i32,
-    /// Field 3 as bytes.
-    third: &'a [u8],
-}
-
-fn small<'a>(name: &str, bytes: &'a [u8]) -> Result<Small<'a>, Malformed> {
-    let mut found = Small::default();
-    let mut reader = Reader::new(bytes);
-    while let Some((number, wire)) = reader.tag(name)? {
-        match (number, wire) {
-            (1, Wire::Bytes) => found.text = reader.bytes()?,
-            (1, Wire::Varint) => found.first = reader.varint()?.cast_signed(),
-            #[expect(clippy::cast_possible_truncation, reason = "Go keeps the lower half")]
-            (2, Wire::Varint) => found.second = (reader.varint()? as u32).cast_signed(),
-            (3, Wire::Bytes) => found.third = reader.bytes()?,
-            (_, wire) => reader.skip(wire)?,
-        }
-    }
-    Ok(found)
-}
-
 fn time(bytes: &[u8], is_micro: bool) -> Result<Value, Malformed> {
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
-    let small = small("Timestamp", bytes)?;
+    let fields = [(Wire::Varint, "Seconds"), (Wire::Varint, "Nanos")];
+    let [seconds, nanos] = wire::fields("Timestamp", fields, bytes)?;
     let nanos = if is_micro {
-        small.second / 1000 * 1000
+        nanos.int32() / 1000 * 1000
     } else {
         0
     };
-    let time =
-        jiff::Timestamp::new(small.first, nanos).map_err(|_| Malformed::Time(small.first))?;
+    let seconds = seconds.int64();
+    let time = jiff::Timestamp::new(seconds, nanos).map_err(|_| Malformed::Time(seconds))?;
     let precision = if is_micro { 6 } else { 0 };
     Ok(format!("{time:.precision$}").into())
 }

@@ -10,18 +10,21 @@ mod decode;
 mod encode;
 pub(crate) mod wire;
 
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::Bytes;
 use serde_json::Value;
 use thiserror::Error;
 
 use crate::go_types::TYPES;
-use wire::{Reader, Wire, put_bytes, put_varint, varint_len};
+use wire::{Wire, field_len, put_bytes, put_tag, put_varint};
 
 /// The media type.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
 /// What every body begins with.
 const MAGIC: &[u8] = b"k8s\0";
+
+/// What every envelope ends with: neither an encoding nor a type of its content.
+const TAIL: &[u8] = &[3 << 3 | 2, 0, 4 << 3 | 2, 0];
 
 /// Why a body cannot be decoded: in the words of Kubernetes' decoder, but for
 /// [`TooDeep`](Self::TooDeep) and [`Time`](Self::Time), which are Kite's own bounds.
@@ -176,35 +179,19 @@ fn envelope(body: &[u8]) -> Result<(&[u8], (String, String)), Malformed> {
     if envelope.is_empty() {
         return Err(Malformed::Empty);
     }
-    let (mut version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
-    let mut reader = Reader::new(envelope);
-    while let Some((number, wire)) = reader.tag("Unknown")? {
-        match (number, wire) {
-            (1, Wire::Bytes) => {
-                let mut meta = Reader::new(reader.bytes()?);
-                while let Some((number, wire)) = meta.tag("TypeMeta")? {
-                    match (number, wire) {
-                        (1, Wire::Bytes) => {
-                            version = String::from_utf8_lossy(meta.bytes()?).into_owned();
-                        }
-                        (2, Wire::Bytes) => {
-                            kind = String::from_utf8_lossy(meta.bytes()?).into_owned();
-                        }
-                        (_, wire) => meta.skip(wire)?,
-                    }
-                }
-            }
-            (2, Wire::Bytes) => raw = reader.bytes()?,
-            (1 | 2, wire) => {
-                return Err(Malformed::WrongWire {
-                    wire: wire.number(),
-                    field: if number == 1 { "TypeMeta" } else { "Raw" }.to_owned(),
-                });
-            }
-            (_, wire) => reader.skip(wire)?,
-        }
-    }
-    Ok((raw, (version, kind)))
+    let fields = [
+        (Wire::Bytes, "TypeMeta"),
+        (Wire::Bytes, "Raw"),
+        (Wire::Bytes, "ContentEncoding"),
+        (Wire::Bytes, "ContentType"),
+    ];
+    let [meta, raw, _, _] = wire::fields("Unknown", fields, envelope)?;
+    let [version, kind] = wire::fields(
+        "TypeMeta",
+        [(Wire::Bytes, "APIVersion"), (Wire::Bytes, "Kind")],
+        meta.bytes,
+    )?;
+    Ok((raw.bytes, (version.text(), kind.text())))
 }
 
 /// Decodes an event of a watch, without the length before it: its type and its object.
@@ -212,25 +199,11 @@ fn envelope(body: &[u8]) -> Result<(&[u8], (String, String)), Malformed> {
 /// # Errors
 /// See [`decode`].
 pub fn decode_event(event: &[u8]) -> Result<(String, Value), DecodeError> {
-    let read = || -> Result<(String, &[u8]), Malformed> {
-        let (mut kind, mut object) = (String::new(), &[][..]);
-        let mut reader = Reader::new(event);
-        while let Some((number, wire)) = reader.tag("WatchEvent")? {
-            match (number, wire) {
-                (1, Wire::Bytes) => kind = String::from_utf8_lossy(reader.bytes()?).into_owned(),
-                (2, Wire::Bytes) => {
-                    let mut raw = Reader::new(reader.bytes()?);
-                    while let Some((number, wire)) = raw.tag("RawExtension")? {
-                        match (number, wire) {
-                            (1, Wire::Bytes) => object = raw.bytes()?,
-                            (_, wire) => raw.skip(wire)?,
-                        }
-                    }
-                }
-                (_, wire) => reader.skip(wire)?,
-            }
-        }
-        Ok((kind, object))
+    let read = || {
+        let fields = [(Wire::Bytes, "Type"), (Wire::Bytes, "Object")];
+        let [kind, object] = wire::fields("WatchEvent", fields, event)?;
+        let [raw] = wire::fields("RawExtension", [(Wire::Bytes, "Raw")], object.bytes)?;
+        Ok((kind.text(), raw.bytes))
     };
     let (kind, object) = read().map_err(|why| DecodeError { why, of: None })?;
     Ok((kind, decode(object, ("", ""))?))
@@ -244,7 +217,7 @@ pub fn decode_event(event: &[u8]) -> Result<(String, Value), DecodeError> {
 pub fn encode(value: &Value) -> Result<Bytes, Unencodable> {
     let text = |name: &str| value[name].as_str().unwrap_or_default();
     let (version, kind) = (text("apiVersion"), text("kind"));
-    Ok(wrapped(version, kind, &[&message(version, kind, value)?]))
+    Ok(wrapped(version, kind, &message(version, kind, value)?))
 }
 
 /// Encodes an object without its envelope.
@@ -266,25 +239,47 @@ pub fn message(version: &str, kind: &str, value: &Value) -> Result<Bytes, Unenco
     Ok(out.into())
 }
 
-/// A message, in pieces, in an envelope.
-pub(crate) fn wrapped(version: &str, kind: &str, pieces: &[&[u8]]) -> Bytes {
-    let mut meta = Vec::with_capacity(version.len() + kind.len() + 4);
-    put_bytes(&mut meta, 1, version.as_bytes());
-    put_bytes(&mut meta, 2, kind.as_bytes());
-    let size: usize = pieces.iter().map(|piece| piece.len()).sum();
-    let mut head = Vec::with_capacity(meta.len() + 24);
-    head.extend_from_slice(MAGIC);
-    put_bytes(&mut head, 1, &meta);
-    head.push(2 << 3 | 2);
-    put_varint(&mut head, size as u64);
-    let mut out = BytesMut::with_capacity(head.len() + size + 4);
-    out.put_slice(&head);
-    for piece in pieces {
-        out.put_slice(piece);
+/// An envelope, of which only the message is missing.
+struct Envelope<'a> {
+    version: &'a str,
+    kind: &'a str,
+    /// How long the message is.
+    size: usize,
+}
+
+impl Envelope<'_> {
+    fn meta_len(&self) -> usize {
+        field_len(self.version.len()) + field_len(self.kind.len())
     }
-    // Neither an encoding nor a type of its content.
-    out.put_slice(&[3 << 3 | 2, 0, 4 << 3 | 2, 0]);
-    out.freeze()
+
+    fn len(&self) -> usize {
+        MAGIC.len() + field_len(self.meta_len()) + field_len(self.size) + TAIL.len()
+    }
+
+    /// Writes it around the message that `message` writes.
+    fn put(&self, out: &mut Vec<u8>, message: impl FnOnce(&mut Vec<u8>)) {
+        out.extend_from_slice(MAGIC);
+        put_tag(out, 1, Wire::Bytes);
+        put_varint(out, self.meta_len() as u64);
+        put_bytes(out, 1, self.version.as_bytes());
+        put_bytes(out, 2, self.kind.as_bytes());
+        put_tag(out, 2, Wire::Bytes);
+        put_varint(out, self.size as u64);
+        message(out);
+        out.extend_from_slice(TAIL);
+    }
+}
+
+/// A message in its envelope.
+pub(crate) fn wrapped(version: &str, kind: &str, message: &[u8]) -> Bytes {
+    let envelope = Envelope {
+        version,
+        kind,
+        size: message.len(),
+    };
+    let mut out = Vec::with_capacity(envelope.len());
+    envelope.put(&mut out, |out| out.extend_from_slice(message));
+    out.into()
 }
 
 /// A list in its envelope: its metadata and its items' messages.
@@ -294,34 +289,46 @@ pub(crate) fn list(
     metadata: &Value,
     items: &[Bytes],
 ) -> Result<Bytes, Unencodable> {
+    // All lists begin alike.
     let head = message(
         "meta.k8s.io/v1",
         "PartialObjectMetadataList",
         &serde_json::json!({"metadata": metadata}),
     )?;
-    let size: usize = items
-        .iter()
-        .map(|item| 1 + varint_len(item.len() as u64) + item.len())
-        .sum();
-    let mut out = Vec::with_capacity(head.len() + size);
-    out.extend_from_slice(&head);
-    for item in items {
-        put_bytes(&mut out, 2, item);
-    }
-    Ok(wrapped(version, kind, &[&out]))
+    let items_len: usize = items.iter().map(|item| field_len(item.len())).sum();
+    let envelope = Envelope {
+        version,
+        kind,
+        size: head.len() + items_len,
+    };
+    let mut out = Vec::with_capacity(envelope.len());
+    envelope.put(&mut out, |out| {
+        out.extend_from_slice(&head);
+        for item in items {
+            put_bytes(out, 2, item);
+        }
+    });
+    Ok(out.into())
 }
 
-/// One event of a watch in its frame: the length, and the event with an object in its
-/// envelope.
-pub(crate) fn frame(event: &str, object: &[u8]) -> Bytes {
-    let mut raw = Vec::with_capacity(object.len() + 8);
-    put_bytes(&mut raw, 1, object);
-    let mut out = Vec::with_capacity(raw.len() + 24);
-    out.extend_from_slice(&[0; 4]);
+/// One event of a watch in its frame: its length, and the event with an object's message
+/// in an envelope.
+pub(crate) fn frame(event: &str, version: &str, kind: &str, message: &[u8]) -> Bytes {
+    let envelope = Envelope {
+        version,
+        kind,
+        size: message.len(),
+    };
+    let raw = field_len(envelope.len());
+    let length = field_len(event.len()) + field_len(raw);
+    let mut out = Vec::with_capacity(4 + length);
+    out.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
     put_bytes(&mut out, 1, event.as_bytes());
-    put_bytes(&mut out, 2, &raw);
-    let length = u32::try_from(out.len() - 4).unwrap_or(u32::MAX);
-    out[..4].copy_from_slice(&length.to_be_bytes());
+    put_tag(&mut out, 2, Wire::Bytes);
+    put_varint(&mut out, raw as u64);
+    put_tag(&mut out, 1, Wire::Bytes);
+    put_varint(&mut out, envelope.len() as u64);
+    envelope.put(&mut out, |out| out.extend_from_slice(message));
     out.into()
 }
 

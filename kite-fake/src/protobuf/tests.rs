@@ -10,7 +10,7 @@ use crate::registry::{Origin, Registry};
 
 /// A body of a kind around a message.
 fn body(api_version: &str, kind: &str, raw: &[u8]) -> Bytes {
-    wrapped(api_version, kind, &[raw])
+    wrapped(api_version, kind, raw)
 }
 
 fn read(body: &[u8]) -> Value {
@@ -240,6 +240,24 @@ fn a_zero_object_is_what_go_writes_of_one() {
             "status": {},
         })
     );
+}
+
+/// What Go wrote is written again, to the byte.
+#[test]
+fn bodies_of_kubectl_are_written_as_go_wrote_them() {
+    use base64::Engine as _;
+
+    let mut lines = include_str!("kubectl.txt").lines().skip(1);
+    let mut count = 0;
+    while let (Some(command), Some(body)) = (lines.next(), lines.next()) {
+        let body = base64::engine::general_purpose::STANDARD.decode(body.trim());
+        let body = body.unwrap();
+        let object = read(&body);
+        let again = encode(&object).unwrap();
+        assert_eq!(again, body, "kubectl {command}: {object}");
+        count += 1;
+    }
+    assert_eq!(count, 15);
 }
 
 #[test]

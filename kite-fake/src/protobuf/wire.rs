@@ -136,6 +136,62 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The lower half of a number, which Go keeps of an `int32`.
+pub(crate) fn int32(number: u64) -> i32 {
+    #[expect(clippy::cast_possible_truncation, reason = "as Go does")]
+    (number as u32).cast_signed()
+}
+
+/// What was read of a field; nothing, and zero, where it is not there.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Read<'a> {
+    number: u64,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl Read<'_> {
+    pub(crate) fn int64(self) -> i64 {
+        self.number.cast_signed()
+    }
+
+    pub(crate) fn int32(self) -> i32 {
+        int32(self.number)
+    }
+
+    /// As Go reads strings: what is no UTF-8 is replaced.
+    pub(crate) fn text(self) -> String {
+        String::from_utf8_lossy(self.bytes).into_owned()
+    }
+}
+
+/// Reads the fields 1 to `N` of a small message, with their types and names in Go.
+pub(crate) fn fields<'a, const N: usize>(
+    message: &str,
+    fields: [(Wire, &str); N],
+    bytes: &'a [u8],
+) -> Result<[Read<'a>; N], Malformed> {
+    let mut found = [Read::default(); N];
+    let mut reader = Reader::new(bytes);
+    while let Some((number, wire)) = reader.tag(message)? {
+        let at = usize::try_from(number).unwrap_or(usize::MAX) - 1;
+        let Some(((wanted, name), slot)) = fields.get(at).zip(found.get_mut(at)) else {
+            reader.skip(wire)?;
+            continue;
+        };
+        if wire != *wanted {
+            return Err(Malformed::WrongWire {
+                wire: wire.number(),
+                field: (*name).to_owned(),
+            });
+        }
+        match wire {
+            Wire::Bytes => slot.bytes = reader.bytes()?,
+            _ => slot.number = reader.varint()?,
+        }
+    }
+    Ok(found)
+}
+
 /// Writes a varint.
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -181,6 +237,11 @@ pub(crate) fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros()).div_ceil(7) as usize
 }
 
+/// How many bytes a field of so many bytes takes, of a number below 16.
+pub(crate) fn field_len(bytes: usize) -> usize {
+    1 + varint_len(bytes as u64) + bytes
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -202,6 +263,18 @@ mod tests {
             Reader::new(&[0x80; 3]).varint(),
             Err(Malformed::CutOff)
         ));
+    }
+
+    #[test]
+    fn a_small_message_is_of_its_types() {
+        let expected = [(Wire::Varint, "Type"), (Wire::Bytes, "Text")];
+        let [number, text] = fields("X", expected, &[8, 7, 18, 1, b'a', 26, 0]).unwrap();
+        assert_eq!((number.int32(), text.text()), (7, "a".to_owned()));
+        let error = fields("X", expected, &[10, 0]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "proto: wrong wireType = 2 for field Type"
+        );
     }
 
     #[test]

@@ -62,8 +62,8 @@ impl Outline {
     /// All problems as the strict decoder tells them: those of the text, members that
     /// occur twice, and `unknown` ones. What is decoded into Go's types (`is_typed`) is
     /// told in the order of the document.
-    pub fn told(&self, mut unknown: Vec<String>, is_typed: bool) -> Vec<String> {
-        let mut told = self.problems.clone();
+    pub fn all_problems(&self, mut unknown: Vec<String>, is_typed: bool) -> Vec<String> {
+        let mut problems = self.problems.clone();
         let duplicate = |path: &String| format!("duplicate field \"{path}\"");
         let not_known = |path: &String| format!("unknown field \"{path}\"");
         if is_typed && !self.is_map && self.duplicates.len() + unknown.len() > 1 {
@@ -75,15 +75,15 @@ impl Outline {
                 .chain(unknown.iter().map(|path| (order(path), not_known(path))))
                 .collect();
             all.sort_by_key(|(at, _)| *at);
-            told.extend(all.into_iter().map(|(_, text)| text));
-            return told;
+            problems.extend(all.into_iter().map(|(_, text)| text));
+            return problems;
         }
         if is_typed {
             unknown.sort();
         }
-        told.extend(self.duplicates.iter().map(duplicate));
-        told.extend(unknown.iter().map(not_known));
-        told
+        problems.extend(self.duplicates.iter().map(duplicate));
+        problems.extend(unknown.iter().map(not_known));
+        problems
     }
 }
 
@@ -261,8 +261,8 @@ impl<'de> Visitor<'de> for Walk<'_> {
             let place = self.outline.count;
             self.outline.count += 1;
             self.outline.order.entry(at.clone()).or_insert(place);
-            let is_told = |told: &Self| told.outline.duplicates.iter().any(|it| it.0 == at);
-            if !seen.insert(name) && !is_told(&self) {
+            let is_known = |walk: &Self| walk.outline.duplicates.iter().any(|it| it.0 == at);
+            if !seen.insert(name) && !is_known(&self) {
                 self.outline.duplicates.push((at.clone(), place));
             }
             members.next_value_seed(Walk {
@@ -307,8 +307,8 @@ mod tests {
             "duplicate field \"a[0].c\"",
             "duplicate field \"b\"",
         ];
-        assert_eq!(outline.told(unknown(), true), told);
+        assert_eq!(outline.all_problems(unknown(), true), told);
         let apart = [told[1], told[3], told[4], told[2], told[0]];
-        assert_eq!(outline.told(unknown(), false), apart);
+        assert_eq!(outline.all_problems(unknown(), false), apart);
     }
 }

@@ -118,13 +118,13 @@ impl ApiServer {
 
     /// Whose token it is, if it speaks to the API server.
     pub(crate) fn bearer(&self, token: &str) -> Option<&Identity> {
-        let known = self.known(token)?;
+        let known = self.valid_token(token)?;
         known.is_for_server().then_some(&known.identity)
     }
 
-    /// What is known of a token. That of a service account ends with the account.
-    pub(crate) fn known(&self, token: &str) -> Option<&Token> {
-        let known = self.tokens.known(token, self.now)?;
+    /// What is known of a token that is valid. That of a service account ends with the account.
+    pub(crate) fn valid_token(&self, token: &str) -> Option<&Token> {
+        let known = self.tokens.get(token, self.now)?;
         let identity = &known.identity;
         let Some((namespace, name)) = Identity::service_account(&identity.name) else {
             return Some(known);

@@ -32,20 +32,12 @@ impl ApiServer {
         let Some(crd) = self.ending(definitions, key) else {
             return;
         };
+        self.tell_of_ending(definitions, &crd);
         let of = objects_of(crd.value());
-        // Objects of a built-in kind of that name are not the definition's.
-        let is_built_in = self.registry.storage(&of).is_some_and(|it| !it.is_custom());
-        let objects: Vec<(Key, Object)> = self
-            .store
-            .range(&of, None, None)
-            .map(|(key, object)| (key.clone(), object.clone()))
-            .filter(|_| !is_built_in)
-            .collect();
-        self.tell_of_ending(definitions, &crd, &IN_PROGRESS);
-        for (key, object) in objects {
+        for (key, object) in self.own_objects(&of) {
             self.end_object(&of, &key, &object);
         }
-        if !is_built_in && self.store.range(&of, None, None).next().is_some() {
+        if !self.own_objects(&of).is_empty() {
             return;
         }
         // It has another state by now.
@@ -99,9 +91,20 @@ impl ApiServer {
         (crd.is_deleting() && finalizers.any(|it| it == CLEANUP_FINALIZER)).then(|| crd.clone())
     }
 
-    fn tell_of_ending(&mut self, definitions: &Resource, crd: &Object, what: &Progress) {
+    /// The objects of a definition. Those of a built-in kind of that name are not its own.
+    fn own_objects(&self, of: &GroupResource) -> Vec<(Key, Object)> {
+        if self.registry.storage(of).is_some_and(|it| !it.is_custom()) {
+            return Vec::new();
+        }
+        let objects = self.store.range(of, None, None);
+        objects
+            .map(|(key, object)| (key.clone(), object.clone()))
+            .collect()
+    }
+
+    fn tell_of_ending(&mut self, definitions: &Resource, crd: &Object) {
         let old = &crd.value()["status"];
-        let status = terminating(old, what, self.now);
+        let status = terminating(old, &IN_PROGRESS, self.now);
         if status != *old {
             self.write_definition_status(definitions, crd.value(), status);
         }

@@ -299,7 +299,7 @@ impl ApiServer {
         let user_agent = header_text(&parts, &http::header::USER_AGENT).unwrap_or_default();
         let mut entry = logged(&wanted, user_agent);
         let pretty = pretty::asked(&query, user_agent);
-        let told = media::of_failures(header_text(&parts, &http::header::ACCEPT));
+        let accept = parts.headers.get(http::header::ACCEPT).cloned();
         let answer = match self.authenticate(&parts, &wanted) {
             Ok(identity) => {
                 entry.user.clone_from(&identity.name);
@@ -312,10 +312,12 @@ impl ApiServer {
         let warnings = std::mem::take(&mut self.warnings);
         if let Answer::Response(response) = &mut answer {
             respond::add_warnings(response, &warnings);
-            if told != Encoding::Json
-                && respond::is_json(response)
-                && !response.status().is_success()
-            {
+            let told = if response.status().is_success() {
+                Encoding::Json
+            } else {
+                media::of_failures(accept.as_ref().and_then(|it| it.to_str().ok()))
+            };
+            if told != Encoding::Json && respond::is_json(response) {
                 if let Ok(status) = respond::in_encoding(response.clone(), told) {
                     *response = status;
                 }

@@ -273,7 +273,7 @@ pub(crate) fn outcome(call: &Call, outcome: &Outcome) -> Result<Response<Bytes>,
             let (version, kind) = (call.resource.api_version(), &call.resource.kind);
             let message = object.message(&version, kind);
             let message = message.map_err(|why| not_encoded(&why))?;
-            let body = protobuf::wrapped(&version, kind, &[&message]);
+            let body = protobuf::wrapped(&version, kind, &message);
             in_protobuf(json(outcome.code, Bytes::new()), body)
         }
         Produced::Object(object) => encoded(call, outcome.code, shaped(call, object)?)?,

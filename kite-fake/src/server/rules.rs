@@ -265,7 +265,7 @@ pub(crate) fn decode(
         Rules::Plain | Rules::Definition => Vec::new(),
         _ => schema::prune(&resource.schema, &mut value),
     };
-    let problems = outline.told(unknown, !resource.is_custom());
+    let problems = outline.all_problems(unknown, !resource.is_custom());
     let cannot = |why: &str| {
         Status::bad_request(format!(
             "{} in version \"{}\" cannot be handled as a {}: {why}",

@@ -208,14 +208,14 @@ impl ApiServer {
         }
         let refused =
             |why: &str| json!({"user": {}, "error": format!("[invalid bearer token{why}]")});
-        let Some(known) = self.known(token) else {
+        let Some(known) = self.valid_token(token) else {
             return Ok(refused(""));
         };
         let mut asked = strings(&spec["audiences"]);
         if asked.is_empty() {
             asked.push(ISSUER.to_owned());
         }
-        let audiences = known.among(&asked);
+        let audiences = known.audiences_among(&asked);
         if audiences.is_empty() {
             // Who checks tokens without audiences says nothing of them.
             let why = match known.audiences.as_slice() {

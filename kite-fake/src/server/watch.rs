@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::{Answer, ApiServer, Call, read, respond};
 use crate::builtin;
-use crate::protobuf;
+use crate::protobuf::{self, Unencodable};
 use crate::registry::Resource;
 use crate::rest::media::{self, Accepted, Encoding, Shape};
 use crate::rest::options::{ListOptions, resource_version};
@@ -263,15 +263,8 @@ impl Watch {
         }
         let (version, kind) = (self.resource.api_version(), &self.resource.kind);
         match object.message(&version, kind) {
-            Ok(message) => {
-                let object = protobuf::wrapped(&version, kind, &[&message]);
-                protobuf::frame(change.as_str(), &object)
-            }
-            Err(why) => event(
-                Encoding::Protobuf,
-                "ERROR",
-                &respond::not_encoded(&why).to_json(),
-            ),
+            Ok(message) => protobuf::frame(change.as_str(), &version, kind, &message),
+            Err(why) => failure(&why),
         }
     }
 
@@ -328,9 +321,18 @@ fn event(encoding: Encoding, change: &str, object: &Value) -> Bytes {
     if encoding != Encoding::Protobuf {
         return format!("{{\"type\":\"{change}\",\"object\":{object}}}\n").into();
     }
-    let status = |why| protobuf::encode(&respond::not_encoded(&why).to_json());
-    match protobuf::encode(object) {
-        Ok(object) => protobuf::frame(change, &object),
-        Err(why) => protobuf::frame("ERROR", &status(why).unwrap_or_default()),
+    let text = |name: &str| object[name].as_str().unwrap_or_default();
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    match protobuf::message(version, kind, object) {
+        Ok(message) => protobuf::frame(change, version, kind, &message),
+        Err(why) => failure(&why),
     }
+}
+
+/// The event that tells what has no form in protobuf.
+fn failure(why: &Unencodable) -> Bytes {
+    let status = respond::not_encoded(why).to_json();
+    // A Status has a form.
+    let message = protobuf::message("v1", "Status", &status).unwrap_or_default();
+    protobuf::frame("ERROR", "v1", "Status", &message)
 }

@@ -5,8 +5,12 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kite_fake::FakeCluster;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+    PostParams, WatchEvent, WatchParams,
+};
 use kube::runtime::{WatchStreamExt as _, reflector, watcher};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
@@ -92,19 +96,24 @@ spec:
     schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {a: {type: string}}}}}}
 ";
 
-#[tokio::test(start_paused = true)]
-async fn a_watch_learns_of_new_fields_and_ends_with_its_definition() {
-    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-    use kube::api::{ApiResource, DynamicObject, GroupVersionKind, WatchEvent, WatchParams};
-
+/// A cluster with that definition: the kind, its objects and all definitions.
+fn with_kites() -> (
+    ApiResource,
+    Api<DynamicObject>,
+    Api<CustomResourceDefinition>,
+) {
     let cluster = FakeCluster::builder().crds_yaml(KITES).build().unwrap();
-    let client = cluster.client();
     let kind = ApiResource::from_gvk_with_plural(
         &GroupVersionKind::gvk("demo.example.com", "v1", "Kite"),
         "kites",
     );
-    let kites: Api<DynamicObject> = Api::default_namespaced_with(client.clone(), &kind);
-    let crds: Api<CustomResourceDefinition> = Api::all(client);
+    let kites = Api::default_namespaced_with(cluster.client(), &kind);
+    (kind, kites, Api::all(cluster.client()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_learns_of_new_fields_and_ends_with_its_definition() {
+    let (kind, kites, crds) = with_kites();
     let mut events = kites
         .watch(&WatchParams::default(), "0")
         .await
@@ -142,17 +151,7 @@ async fn a_watch_learns_of_new_fields_and_ends_with_its_definition() {
 /// Without any controllers: it is the API server's own work.
 #[tokio::test(start_paused = true)]
 async fn a_definition_goes_after_its_objects() {
-    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-    use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
-
-    let cluster = FakeCluster::builder().crds_yaml(KITES).build().unwrap();
-    let client = cluster.client();
-    let kind = ApiResource::from_gvk_with_plural(
-        &GroupVersionKind::gvk("demo.example.com", "v1", "Kite"),
-        "kites",
-    );
-    let kites: Api<DynamicObject> = Api::default_namespaced_with(client.clone(), &kind);
-    let crds: Api<CustomResourceDefinition> = Api::all(client);
+    let (kind, kites, crds) = with_kites();
     for name in ["free", "held"] {
         let mut kite = DynamicObject::new(name, &kind);
         kite.data = json!({"spec": {}});

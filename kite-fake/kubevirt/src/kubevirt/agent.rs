@@ -307,7 +307,7 @@ impl Host<'_> {
         }
         status["guestOSInfo"] =
             json!({"id": "debian", "name": "Debian GNU/Linux", "version": "12"});
-        let interfaces = status["interfaces"].as_array_mut();
+        let interfaces = status.get_mut("interfaces").and_then(Value::as_array_mut);
         for (n, interface) in interfaces.into_iter().flatten().enumerate() {
             interface["infoSource"] = json!("domain, guest-agent");
             interface["mac"] = json!(mac(uid(self.instance), n));

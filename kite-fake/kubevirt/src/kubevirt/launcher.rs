@@ -66,7 +66,11 @@ pub(super) fn current<'a, P: Borrow<DynamicObject>>(
 pub(super) fn closed(old: &Value, phase: &str, now: &str) -> Value {
     let mut status = old.clone();
     status["phase"] = json!(phase);
-    let conditions = status["conditions"].as_array_mut().into_iter().flatten();
+    let conditions = status
+        .get_mut("conditions")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten();
     for condition in conditions.filter(|c| c["type"] != "PodScheduled") {
         if condition["status"] == "True" && condition["type"] != "Initialized" {
             condition["status"] = json!("False");

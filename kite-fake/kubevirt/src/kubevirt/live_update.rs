@@ -164,7 +164,7 @@ pub(super) fn settle(spec: &Value, status: &mut Value) {
         status["memory"]["guestCurrent"] = spec["domain"]["memory"]["guest"].clone();
         status["memory"]["guestRequested"] = spec["domain"]["memory"]["guest"].clone();
     }
-    if let Some(all) = status["conditions"].as_array_mut() {
+    if let Some(all) = status.get_mut("conditions").and_then(Value::as_array_mut) {
         all.retain(|c| !CHANGES.iter().any(|type_| c["type"] == *type_));
     }
 }

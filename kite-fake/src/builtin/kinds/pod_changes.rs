@@ -128,12 +128,12 @@ pub(in crate::builtin) fn validate_resize(new: &Value, old: &Value, found: &mut 
 }
 
 fn resized(after: &Value, before: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    for (amounts, what) in [("limits", "limits"), ("requests", "requests")] {
+    for amounts in ["limits", "requests"] {
         let gone = members(before, amounts).any(|(name, _)| after[amounts].get(name).is_none());
         if gone {
             errors.push(FieldError::forbidden(
                 format!("{path}.{amounts}"),
-                format!("resource {what} cannot be removed"),
+                format!("resource {amounts} cannot be removed"),
             ));
         }
         let is_fixed = |name: &str| !matches!(name, "cpu" | "memory");

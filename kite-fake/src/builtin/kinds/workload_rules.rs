@@ -411,7 +411,7 @@ pub(in crate::builtin) fn validate_job_update(new: &Value, old: &Value, found: &
     // Where its Pods run may still be said before it has started.
     let waits = before["suspend"] == true && !has(&old["status"], "startTime");
     if waits {
-        let templates = [after, before].map(|spec| where_left_open(&spec["template"]));
+        let templates = [after, before].map(|spec| immutable_part(&spec["template"]));
         check::immutable(
             &templates[0],
             &templates[1],
@@ -424,8 +424,9 @@ pub(in crate::builtin) fn validate_job_update(new: &Value, old: &Value, found: &
     }
 }
 
-/// A template of Pods without what says where they run and what they may use.
-fn where_left_open(template: &Value) -> Value {
+/// What a suspended Job may not change of its Pods: all but where they run and which
+/// resources they have.
+fn immutable_part(template: &Value) -> Value {
     let mut template = template.clone();
     let spec = object_mut(&mut template, "spec");
     for member in ["nodeSelector", "tolerations", "schedulingGates"] {
