@@ -6,7 +6,7 @@
 mod check;
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 pub(crate) use check::check;
 
@@ -16,8 +16,18 @@ pub(crate) static TYPES: LazyLock<Types> = LazyLock::new(|| Types::read(include_
 /// The types of a table.
 #[derive(Debug)]
 pub(crate) struct Types {
-    messages: Vec<Message>,
+    entries: Vec<Entry>,
     by_name: HashMap<&'static str, usize>,
+}
+
+/// A message in the table, which is read when it is first asked for.
+#[derive(Debug)]
+struct Entry {
+    /// The line that names it.
+    head: &'static str,
+    /// A line for each field.
+    fields: Vec<&'static str>,
+    read: OnceLock<Message>,
 }
 
 /// A struct, or what stands for one in protobuf.
@@ -119,51 +129,16 @@ pub(crate) enum Kind {
 
 impl Types {
     fn read(text: &'static str) -> Self {
-        let lines = || text.lines().filter(|line| !line.starts_with('#'));
-        let mut names = Vec::new();
-        for line in lines().filter(|line| !line.starts_with(' ')) {
-            names.push(line.split(' ').next().unwrap_or(line));
-        }
-        let by_name = names.iter().enumerate().map(|(at, name)| (*name, at));
-        let by_name: HashMap<&'static str, usize> = by_name.collect();
-        let mut messages: Vec<Message> = names.iter().map(|name| Message::named(name)).collect();
-        let mut current = 0;
-        for line in lines() {
-            if let Some(field) = line.strip_prefix("  ") {
-                if let Some(field) = Field::read(field, &by_name) {
-                    messages[current].fields.push(field);
-                }
-            } else if let Some(at) = line.split(' ').next().and_then(|name| by_name.get(name)) {
-                current = *at;
-                let mut words = line.split(' ');
-                messages[current].map_type = words.find_map(|word| word.strip_prefix("map="));
-                messages[current].is_kind = line.ends_with(" kind");
+        let mut entries: Vec<Entry> = Vec::new();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            match (line.starts_with(' '), entries.last_mut()) {
+                (true, Some(entry)) => entry.fields.push(line.trim_start()),
+                _ => entries.push(Entry::new(line)),
             }
         }
-        for message in &mut messages {
-            message.number();
-        }
-        let mut types = Self { messages, by_name };
-        for at in 0..types.messages.len() {
-            let mut places = HashMap::new();
-            types.name(at, &mut places);
-            types.messages[at].named = places;
-        }
-        types
-    }
-
-    /// Puts down where the members of a message stand: its own before those of messages
-    /// in its place.
-    fn name(&self, at: usize, places: &mut HashMap<&'static str, (usize, usize)>) {
-        let fields = &self.messages[at].fields;
-        for (place, field) in fields.iter().enumerate().filter(|(_, it)| it.name != ".") {
-            places.entry(field.name).or_insert((at, place));
-        }
-        for field in fields.iter().filter(|field| field.name == ".") {
-            if let Kind::Message(inner) = field.kind {
-                self.name(inner, places);
-            }
-        }
+        let by_name = entries.iter().enumerate();
+        let by_name = by_name.map(|(at, entry)| (entry.name(), at)).collect();
+        Self { entries, by_name }
     }
 
     /// The place of a message.
@@ -173,13 +148,14 @@ impl Types {
 
     /// The message of a place.
     pub(crate) fn message(&self, at: usize) -> &Message {
-        &self.messages[at]
+        let entry = &self.entries[at];
+        entry.read.get_or_init(|| Message::read(at, self))
     }
 
     /// All messages.
     #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Message> {
-        self.messages.iter()
+        (0..self.entries.len()).map(|at| self.message(at))
     }
 
     /// The type of a kind: of its own group, or of those that all groups share.
@@ -193,41 +169,68 @@ impl Types {
     }
 }
 
-impl Message {
-    fn named(name: &'static str) -> Self {
-        let form = match name {
-            "apiextensions.v1.JSONSchemaPropsOrBool" => Form::SchemaOrBool,
-            "apiextensions.v1.JSONSchemaPropsOrArray" => Form::SchemaOrSchemas,
-            "apiextensions.v1.JSONSchemaPropsOrStringArray" => Form::SchemaOrNames,
-            _ => Form::Object,
-        };
+impl Entry {
+    fn new(head: &'static str) -> Self {
         Self {
-            name,
-            form,
-            map_type: None,
-            is_kind: false,
+            head,
             fields: Vec::new(),
-            numbered: Vec::new(),
-            named: HashMap::new(),
+            read: OnceLock::new(),
         }
     }
 
-    fn number(&mut self) {
-        if self.fields.first().is_some_and(|field| field.name == "=") {
-            self.form = Form::List;
-        }
-        let numbered = self.fields.iter().enumerate();
-        self.numbered = numbered
+    fn name(&self) -> &'static str {
+        self.head.split(' ').next().unwrap_or(self.head)
+    }
+}
+
+impl Message {
+    fn read(place: usize, types: &Types) -> Self {
+        let entry = &types.entries[place];
+        let lines = entry.fields.iter();
+        let fields: Vec<Field> = lines
+            .filter_map(|line| Field::read(line, &types.by_name))
+            .collect();
+        let mut numbered: Vec<(u32, usize)> = fields
+            .iter()
+            .enumerate()
             .filter(|(_, field)| field.number > 0)
             .map(|(at, field)| (field.number, at))
             .collect();
-        self.numbered.sort_unstable();
+        numbered.sort_unstable();
+        let mut named = HashMap::new();
+        for (at, field) in fields.iter().enumerate().filter(|(_, it)| it.name != ".") {
+            named.insert(field.name, (place, at));
+        }
+        for field in fields.iter().filter(|field| field.name == ".") {
+            if let Kind::Message(inner) = field.kind {
+                for (name, inner) in &types.message(inner).named {
+                    named.entry(*name).or_insert(*inner);
+                }
+            }
+        }
+        let form = match entry.name() {
+            "apiextensions.v1.JSONSchemaPropsOrBool" => Form::SchemaOrBool,
+            "apiextensions.v1.JSONSchemaPropsOrArray" => Form::SchemaOrSchemas,
+            "apiextensions.v1.JSONSchemaPropsOrStringArray" => Form::SchemaOrNames,
+            _ if fields.first().is_some_and(|field| field.name == "=") => Form::List,
+            _ => Form::Object,
+        };
+        let mut words = entry.head.split(' ');
+        Self {
+            name: entry.name(),
+            form,
+            map_type: words.find_map(|word| word.strip_prefix("map=")),
+            is_kind: entry.head.ends_with(" kind"),
+            fields,
+            numbered,
+            named,
+        }
     }
 
     /// The field of a name in JSON, its own or that of a message in its place.
     pub(crate) fn by_name<'a>(&self, types: &'a Types, name: &str) -> Option<&'a Field> {
         let (message, field) = self.named.get(name)?;
-        types.messages.get(*message)?.fields.get(*field)
+        types.message(*message).fields.get(*field)
     }
 
     /// The field of a number in protobuf, and its place.
