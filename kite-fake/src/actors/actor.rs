@@ -98,6 +98,23 @@ impl ActorError {
         matches!(self, Self::Api { source, .. }
             if matches!(source.as_ref(), kube::Error::Api(status) if status.code == 409))
     }
+
+    /// Whether the object was not there.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Api { source, .. }
+            if matches!(source.as_ref(), kube::Error::Api(status) if status.code == 404))
+    }
+
+    /// What the API server said, if it was that which refused.
+    pub fn refusal(&self) -> Option<&kube::core::Status> {
+        match self {
+            Self::Api { source, .. } => match source.as_ref() {
+                kube::Error::Api(status) => Some(status),
+                _ => None,
+            },
+            Self::Unreadable { .. } => None,
+        }
+    }
 }
 
 /// What an actor works with.

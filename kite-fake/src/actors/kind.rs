@@ -160,6 +160,9 @@ pub const ENDPOINT_SLICE: Kind =
 pub const DEPLOYMENT: Kind = Kind::namespaced("apps", "v1", "Deployment", "deployments");
 /// `ReplicaSet`.
 pub const REPLICA_SET: Kind = Kind::namespaced("apps", "v1", "ReplicaSet", "replicasets");
+/// `ReplicationController`.
+pub const REPLICATION_CONTROLLER: Kind =
+    Kind::namespaced("", "v1", "ReplicationController", "replicationcontrollers");
 /// `StatefulSet`.
 pub const STATEFUL_SET: Kind = Kind::namespaced("apps", "v1", "StatefulSet", "statefulsets");
 /// `DaemonSet`.

@@ -161,7 +161,8 @@ impl<'a> Objects<'a> {
             .collect())
     }
 
-    /// Creates an object. `None` when one of that name is there already.
+    /// Creates an object. `None` when one of that name is there already. One with
+    /// `metadata.generateName` alone gets its name from the server.
     ///
     /// # Errors
     /// An [`ActorError`] if the API server refuses, unless an object of that name is there.
@@ -172,9 +173,18 @@ impl<'a> Objects<'a> {
         body: Value,
     ) -> Result<Option<Found>, ActorError> {
         let object = decode(kind, namespace, body)?;
-        let key = Key::of(kind, &object);
+        let mut key = Key::of(kind, &object);
         let api = within(&self.context.client, kind, namespace);
         let created = api.create(&self.post(), &Loose(object)).await;
+        if key.name.is_empty() {
+            // The server makes the name. Where no answer tells it, the watch will.
+            let Ok(named) = &created else {
+                return created
+                    .map(|_| None)
+                    .map_err(api_error("creating an object"));
+            };
+            key.name = named.0.metadata.name.clone().unwrap_or_default();
+        }
         match self.noted(&key, created) {
             Ok(created) => Ok(Some(created)),
             Err(error) if has_code(&error, 409) => Ok(None),
@@ -344,7 +354,7 @@ pub struct Deletion {
 pub fn ignore_missing<T>(result: Result<T, ActorError>) -> Result<(), ActorError> {
     match result {
         Ok(_) => Ok(()),
-        Err(ActorError::Api { source, .. }) if has_code(&source, 404) => Ok(()),
+        Err(error) if error.is_missing() => Ok(()),
         Err(error) => Err(error),
     }
 }

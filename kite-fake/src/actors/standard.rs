@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     Actor, ClaimBinder, Deployments, EndpointSlices, GarbageCollector, Jobs, LoadBalancers,
-    NamespaceDefaults, NamespaceLifecycle, Nodes, Pods, Replicas, VolumeSnapshots,
+    NamespaceDefaults, NamespaceLifecycle, Nodes, Pods, Replicas, Sets, VolumeSnapshots,
 };
 
 /// The controllers of Kubernetes itself: namespaces, garbage, definitions,
@@ -20,8 +20,9 @@ pub fn control_plane() -> Vec<Arc<dyn Actor>> {
         Arc::new(VolumeSnapshots::default()),
         Arc::new(Deployments),
         Arc::new(Replicas::of_replica_sets()),
-        Arc::new(Replicas::of_stateful_sets()),
-        Arc::new(Replicas::of_daemon_sets()),
+        Arc::new(Replicas::of_replication_controllers()),
+        Arc::new(Sets::of_stateful_sets()),
+        Arc::new(Sets::of_daemon_sets()),
         Arc::new(Jobs),
         Arc::new(Nodes),
         Arc::new(Pods::default()),

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::nodes::NODE_NAME;
 use crate::actors::actor::ActorError;
 use crate::actors::kind::{NODE, POD};
+use crate::actors::labels::{has_all, labels, meets, selects};
 use crate::actors::objects::{Objects, text, uid};
 
 /// The first node by name that takes `pod`, or why none does, in the
@@ -89,7 +90,7 @@ fn refusal(pod: &DynamicObject, node: &DynamicObject, others: &[Found]) -> Optio
                 text(other, "/spec/nodeName") == name
                     && uid(other) != uid(pod)
                     && !["Succeeded", "Failed"].contains(&text(other, "/status/phase"))
-                    && has_labels(other, &term["labelSelector"])
+                    && selects(&term["labelSelector"], other)
             })
     });
     repelled.then(|| "node(s) didn't match pod anti-affinity rules".to_owned())
@@ -106,19 +107,10 @@ fn tolerates(toleration: &Value, taint: &Value) -> bool {
     effect && key && value
 }
 
-fn labels(object: &DynamicObject) -> &BTreeMap<String, String> {
-    static NONE: BTreeMap<String, String> = BTreeMap::new();
-    object.metadata.labels.as_ref().unwrap_or(&NONE)
-}
-
 /// Whether a node has the labels that a Pod's spec asks for.
 fn selected(spec: &Value, node: &DynamicObject) -> bool {
     let have = labels(node);
-    let wanted = spec["nodeSelector"].as_object();
-    let plain = wanted.is_none_or(|wanted| {
-        let mut wanted = wanted.iter();
-        wanted.all(|(key, value)| have.get(key).map(String::as_str) == value.as_str())
-    });
+    let plain = has_all(have, &spec["nodeSelector"]);
     let terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
         ["nodeSelectorTerms"]
         .as_array();
@@ -129,42 +121,6 @@ fn selected(spec: &Value, node: &DynamicObject) -> bool {
                 expressions.into_iter().flatten().all(|e| meets(have, e))
             })
         })
-}
-
-fn has_labels(object: &DynamicObject, selector: &Value) -> bool {
-    let have = labels(object);
-    let plain = selector["matchLabels"].as_object();
-    let expressions = selector["matchExpressions"].as_array();
-    plain.is_none_or(|wanted| {
-        let mut wanted = wanted.iter();
-        wanted.all(|(key, value)| have.get(key).map(String::as_str) == value.as_str())
-    }) && expressions.into_iter().flatten().all(|e| meets(have, e))
-}
-
-/// Whether labels meet one expression of a selector.
-fn meets(have: &BTreeMap<String, String>, expression: &Value) -> bool {
-    let found = have.get(expression["key"].as_str().unwrap_or_default());
-    let values = expression["values"].as_array();
-    let among = || {
-        let mut values = values.into_iter().flatten();
-        values.any(|value| found.map(String::as_str) == value.as_str())
-    };
-    match expression["operator"].as_str().unwrap_or_default() {
-        "In" => found.is_some() && among(),
-        "NotIn" => !among(),
-        "Exists" => found.is_some(),
-        "DoesNotExist" => found.is_none(),
-        // Gt and Lt compare numbers.
-        operator => {
-            let number = |text: Option<&str>| text.and_then(|t| t.parse::<i64>().ok());
-            let bound = values.and_then(|v| v.first()).and_then(Value::as_str);
-            match (number(found.map(String::as_str)), number(bound)) {
-                (Some(have), Some(bound)) if operator == "Gt" => have > bound,
-                (Some(have), Some(bound)) if operator == "Lt" => have < bound,
-                _ => false,
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -217,19 +173,5 @@ mod tests {
         let others = [other.into()];
         assert!(refusal(&pod, &node("a", &json!({})), &others).is_some());
         assert_eq!(refusal(&pod, &node("b", &json!({})), &others), None);
-    }
-
-    #[test]
-    fn selectors_speak_of_labels() {
-        let have = BTreeMap::from([("zone".to_owned(), "3".to_owned())]);
-        let meets = |operator: &str, values: Value| {
-            meets(
-                &have,
-                &json!({"key": "zone", "operator": operator, "values": values}),
-            )
-        };
-        assert!(meets("In", json!(["3"])) && !meets("In", json!(["4"])));
-        assert!(meets("NotIn", json!(["4"])) && meets("Gt", json!(["2"])));
-        assert!(!meets("DoesNotExist", json!([])));
     }
 }

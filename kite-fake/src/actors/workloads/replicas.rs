@@ -1,34 +1,68 @@
-//! `ReplicaSet`s, `StatefulSet`s and `DaemonSet`s, as far as being ready.
+//! `ReplicaSet`s and `ReplicationController`s: as many Pods as are asked for.
+
+use std::collections::HashMap;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::owned::{Owner, Owners, controller};
+use super::pod_state::{available_in, by_worth, is_active, is_ready};
+use super::template::{self, Naming};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
-use crate::actors::kind::{DAEMON_SET, Key, Kind, NODE, REPLICA_SET, STATEFUL_SET};
-use crate::actors::objects::{Objects, ignore_missing, is_deleting};
-use crate::actors::rules::{Gate, Stage};
+use crate::actors::events;
+use crate::actors::kind::{Key, Kind, POD, REPLICA_SET, REPLICATION_CONTROLLER};
+use crate::actors::labels::{has_all, labels};
+use crate::actors::mirror::Found;
+use crate::actors::objects::{Deletion, Objects, ignore_missing, is_deleting, text};
 
-/// Plays the controllers of one of these kinds without Pods: after a moment an
-/// object has the replicas that it asks for, a `DaemonSet` one for each node.
-#[derive(Clone, Debug)]
+/// What is read as watches have shown it.
+const SEEN: &[Kind] = &[REPLICA_SET, REPLICATION_CONTROLLER, POD];
+/// Most Pods that are made or deleted at a time.
+const BURST: usize = 500;
+/// After which time a Pod that could not be made is tried again.
+pub(super) const TRY_AGAIN: Duration = Duration::from_secs(5);
+
+/// Plays the controller of one of these kinds: an object has as many Pods of its
+/// template as it asks for, and tells how many of them are ready.
+#[derive(Debug)]
 pub struct Replicas {
     kind: Kind,
+    component: &'static str,
+    owners: Mutex<Owners>,
 }
 
 impl Replicas {
     /// For `ReplicaSet`s.
     pub fn of_replica_sets() -> Self {
-        Self { kind: REPLICA_SET }
+        Self::of(REPLICA_SET, "replicaset-controller")
     }
 
-    /// For `StatefulSet`s.
-    pub fn of_stateful_sets() -> Self {
-        Self { kind: STATEFUL_SET }
+    /// For `ReplicationController`s.
+    pub fn of_replication_controllers() -> Self {
+        Self::of(REPLICATION_CONTROLLER, "replication-controller")
     }
 
-    /// For `DaemonSet`s.
-    pub fn of_daemon_sets() -> Self {
-        Self { kind: DAEMON_SET }
+    fn of(kind: Kind, component: &'static str) -> Self {
+        let owners = Mutex::new(Owners::of_kind(kind.clone()));
+        Self {
+            kind,
+            component,
+            owners,
+        }
+    }
+
+    /// What an object of the kind selects: the older kind has a plain map.
+    fn selector(&self, object: &DynamicObject) -> Value {
+        let selector = &object.data["spec"]["selector"];
+        if self.kind == REPLICATION_CONTROLLER {
+            json!({"matchLabels": selector})
+        } else {
+            selector.clone()
+        }
     }
 }
 
@@ -39,108 +73,279 @@ impl Actor for Replicas {
     }
 
     fn watches(&self) -> Watches {
-        Watches::Kinds(vec![self.kind.clone()])
+        Watches::Kinds(vec![self.kind.clone(), POD])
     }
 
     fn keys(&self, change: &Change) -> Vec<Key> {
-        if change.gone {
-            Vec::new()
+        let mut owners = self.owners.lock();
+        if change.kind == self.kind {
+            owners.saw_owner(change, &self.selector(&change.object))
         } else {
-            vec![change.key()]
+            owners.saw_owned(change)
         }
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
-        let objects = Objects::new(context, self.name());
-        let Some(object) = objects.get(key).await?.filter(|o| !is_deleting(o)) else {
+        let objects = Objects::new(context, self.name()).seeing(SEEN);
+        let Some(set) = objects.get(key).await? else {
             return Ok(Next::Done);
         };
-        let generation = object.metadata.generation.unwrap_or_default();
-        let wanted = if self.kind == DAEMON_SET {
-            objects.list(&NODE, None, "").await?.len() as u64
+        let owner = Owner::new(&self.kind, &set);
+        let claimed = owner.claim(objects, &POD, &self.selector(&set)).await?;
+        let terminating = claimed.iter().filter(|it| is_deleting(it)).count();
+        let mut pods: Vec<Found> = claimed.into_iter().filter(|it| is_active(it)).collect();
+        let failure = if is_deleting(&set) {
+            None
         } else {
-            object.data["spec"]["replicas"].as_u64().unwrap_or(1)
+            self.manage(context, objects, owner, &mut pods).await?
         };
-        let old = &object.data["status"];
-        let has = ready_of(&self.kind, old);
-        if old["observedGeneration"] == generation && has == wanted {
-            return Ok(Next::Done);
-        }
-        let round = generation.to_string();
-        let (ready, next) = match context.gate(Stage::DEPLOYMENT_READY, &object, &round) {
-            Gate::Open => (wanted, Next::Done),
-            Gate::Wait(rest) => (has.min(wanted), Next::After(rest)),
-            Gate::Held => (has.min(wanted), Next::Held),
-            Gate::Fail(_) => (0, Next::Held),
+        let seen = Seen {
+            pods: &pods,
+            terminating,
+            failure: failure.as_ref(),
         };
-        let name = object.metadata.name.as_deref().unwrap_or_default();
-        let new = status(&self.kind, name, generation, wanted, ready);
-        ignore_missing(objects.set_status(key, &object, new).await)?;
-        Ok(next)
+        let now = context.clock.now();
+        let (status, wait) = status(&self.kind, &set, &seen, now);
+        ignore_missing(objects.set_status(key, &set, status).await)?;
+        Ok(match (failure, wait) {
+            (Some(_), _) => Next::Later(TRY_AGAIN),
+            (None, Some(wait)) => Next::After(wait),
+            (None, None) => Next::Done,
+        })
     }
 }
 
-fn ready_of(kind: &Kind, status: &Value) -> u64 {
-    let member = if *kind == DAEMON_SET {
-        "numberReady"
-    } else {
-        "readyReplicas"
-    };
-    status[member].as_u64().unwrap_or_default()
+/// Why a Pod could not be made.
+#[derive(Debug)]
+struct Failed {
+    message: String,
 }
 
-fn status(kind: &Kind, name: &str, generation: i64, wanted: u64, ready: u64) -> Value {
-    let mut status = json!({"observedGeneration": generation});
-    let mut counts: Vec<(&str, u64)> = Vec::new();
-    if *kind == DAEMON_SET {
-        for (member, count) in [
-            ("currentNumberScheduled", wanted),
-            ("desiredNumberScheduled", wanted),
-            ("numberMisscheduled", 0),
-            ("numberReady", ready),
-        ] {
-            status[member] = json!(count);
+impl Replicas {
+    /// Makes the Pods that are missing, or deletes those that are too many. `pods` are
+    /// then those that there are.
+    async fn manage(
+        &self,
+        context: &Context,
+        objects: Objects<'_>,
+        owner: Owner<'_>,
+        pods: &mut Vec<Found>,
+    ) -> Result<Option<Failed>, ActorError> {
+        let spec = &owner.object.data["spec"];
+        let wanted = spec["replicas"].as_u64().unwrap_or(1);
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+        for _ in 0..wanted.saturating_sub(pods.len()).min(BURST) {
+            let body = template::pod(owner, &spec["template"], Naming::OfOwner);
+            match make(context, objects, owner, self.component, body).await? {
+                Made::Pod(pod) => pods.push(pod),
+                Made::Nothing => break,
+                Made::Refused(message) => return Ok(Some(Failed { message })),
+            }
         }
-        counts.extend([
-            ("numberAvailable", ready),
-            ("updatedNumberScheduled", wanted),
-            ("numberUnavailable", wanted.saturating_sub(ready)),
-        ]);
-    } else {
-        status["replicas"] = json!(wanted);
-        counts.extend([("readyReplicas", ready), ("availableReplicas", ready)]);
+        let surplus = pods.len().saturating_sub(wanted).min(BURST);
+        if surplus == 0 {
+            return Ok(None);
+        }
+        let beside = self.beside(objects, owner.object, pods).await?;
+        let crowd = |pod: &Found| beside.get(text(pod, "/spec/nodeName")).copied();
+        pods.sort_by(|a, b| {
+            let (a, b) = ((a, crowd(a)), (b, crowd(b)));
+            by_worth((a.0, a.1.unwrap_or(0)), (b.0, b.1.unwrap_or(0)))
+        });
+        for pod in pods.drain(..surplus) {
+            let key = Key::of(&POD, &pod);
+            objects.delete(&key, &pod, Deletion::default()).await?;
+            let said = events::normal("SuccessfulDelete", format!("Deleted pod: {}", key.name));
+            events::tell(context, self.component, (&self.kind, owner.object), said).await;
+        }
+        Ok(None)
     }
-    if *kind == REPLICA_SET {
-        counts.push(("fullyLabeledReplicas", wanted));
+
+    /// How many active Pods each node has of the workload that the set belongs to: its
+    /// own, and those of the sets of the same controller.
+    async fn beside(
+        &self,
+        objects: Objects<'_>,
+        set: &DynamicObject,
+        pods: &[Found],
+    ) -> Result<HashMap<String, usize>, ActorError> {
+        let mut beside = HashMap::new();
+        let mut count = |pod: &DynamicObject| {
+            let node = text(pod, "/spec/nodeName").to_owned();
+            *beside.entry(node).or_default() += 1;
+        };
+        pods.iter().for_each(|pod| count(pod));
+        let Some(above) = controller(set) else {
+            return Ok(beside);
+        };
+        let namespace = set.metadata.namespace.as_deref();
+        let related: Vec<String> = objects
+            .list(&self.kind, namespace, "")
+            .await?
+            .iter()
+            .filter(|it| it.metadata.uid != set.metadata.uid)
+            .filter(|it| controller(it).is_some_and(|of| of.uid == above.uid))
+            .filter_map(|it| it.metadata.uid.clone())
+            .collect();
+        for pod in objects.list(&POD, namespace, "").await? {
+            let of = controller(&pod).map(|it| it.uid);
+            if is_active(&pod) && of.is_some_and(|uid| related.iter().any(|it| it == uid)) {
+                count(&pod);
+            }
+        }
+        Ok(beside)
     }
-    if *kind == STATEFUL_SET {
-        // Which template its Pods have: there is one for each generation.
-        let revision = json!(format!("{name}-{generation}"));
-        status["currentRevision"] = revision.clone();
-        status["updateRevision"] = revision;
-        status["collisionCount"] = json!(0);
-        status["availableReplicas"] = json!(ready);
-        counts.extend([("currentReplicas", wanted), ("updatedReplicas", wanted)]);
+}
+
+/// What came of making a Pod.
+pub(super) enum Made {
+    Pod(Found),
+    /// There is no place for it: its namespace ends, or one of its name is there.
+    Nothing,
+    /// The API server does not allow it, in these words.
+    Refused(String),
+}
+
+/// Makes a Pod, and tells of it.
+pub(super) async fn make(
+    context: &Context,
+    objects: Objects<'_>,
+    owner: Owner<'_>,
+    component: &'static str,
+    body: Value,
+) -> Result<Made, ActorError> {
+    let namespace = owner.object.metadata.namespace.as_deref();
+    let about = (owner.kind, owner.object);
+    match objects.create(&POD, namespace, body).await {
+        Ok(Some(pod)) => {
+            let name = pod.metadata.name.as_deref().unwrap_or_default();
+            let said = events::normal("SuccessfulCreate", format!("Created pod: {name}"));
+            events::tell(context, component, about, said).await;
+            Ok(Made::Pod(pod))
+        }
+        Ok(None) => Ok(Made::Nothing),
+        Err(error) => {
+            let Some(refusal) = error.refusal() else {
+                return Err(error);
+            };
+            let causes = refusal.details.iter().flat_map(|it| &it.causes);
+            if causes
+                .into_iter()
+                .any(|it| it.reason == "NamespaceTerminating")
+            {
+                return Ok(Made::Nothing);
+            }
+            let message = refusal.message.clone();
+            let said = events::warning("FailedCreate", format!("Error creating: {message}"));
+            events::tell(context, component, about, said).await;
+            Ok(Made::Refused(message))
+        }
     }
+}
+
+/// What a status is made of.
+struct Seen<'a> {
+    /// Active ones.
+    pods: &'a [Found],
+    terminating: usize,
+    failure: Option<&'a Failed>,
+}
+
+/// The status of a set, and after which time it is another.
+fn status(
+    kind: &Kind,
+    set: &DynamicObject,
+    seen: &Seen<'_>,
+    now: Timestamp,
+) -> (Value, Option<Duration>) {
+    let spec = &set.data["spec"];
+    let minimum = spec["minReadySeconds"].as_i64().unwrap_or_default();
+    let template = &spec["template"]["metadata"]["labels"];
+    let labeled = seen.pods.iter().filter(|it| has_all(labels(it), template));
+    let ready = seen.pods.iter().filter(|it| is_ready(it)).count();
+    let waits: Vec<Duration> = seen
+        .pods
+        .iter()
+        .filter_map(|it| available_in(it, minimum, now))
+        .collect();
+    let available = waits.iter().filter(|wait| wait.is_zero()).count();
+    let wait = waits.into_iter().filter(|wait| !wait.is_zero()).min();
+    let mut status = json!({
+        "observedGeneration": set.metadata.generation.unwrap_or_default(),
+        "replicas": seen.pods.len(),
+    });
+    let counts = [
+        ("fullyLabeledReplicas", labeled.count()),
+        ("readyReplicas", ready),
+        ("availableReplicas", available),
+    ];
     for (member, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
         status[member] = json!(count);
     }
-    status
+    if *kind == REPLICA_SET {
+        status["terminatingReplicas"] = json!(seen.terminating);
+    }
+    if let Some(failure) = seen.failure {
+        let conditions = set.data["status"]["conditions"].as_array();
+        let mut before = conditions.into_iter().flatten();
+        let condition = before.find(|it| it["type"] == "ReplicaFailure");
+        // What has been told stays until it is over.
+        let condition = condition.cloned().unwrap_or_else(|| {
+            json!({
+                "type": "ReplicaFailure",
+                "status": "True",
+                "reason": "FailedCreate",
+                "message": failure.message,
+                "lastTransitionTime": crate::clock::rfc3339(now),
+            })
+        });
+        status["conditions"] = json!([condition]);
+    }
+    (status, wait)
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use super::*;
 
+    fn object(value: Value) -> Found {
+        serde_json::from_value::<DynamicObject>(value)
+            .unwrap()
+            .into()
+    }
+
     #[test]
-    fn each_kind_counts_in_its_own_words() {
-        let of = |kind: &Kind| status(kind, "x", 2, 3, 3);
-        assert_eq!(of(&REPLICA_SET)["fullyLabeledReplicas"], 3);
-        assert_eq!(of(&STATEFUL_SET)["updateRevision"], "x-2");
-        let daemons = of(&DAEMON_SET);
-        assert_eq!(
-            (&daemons["numberReady"], &daemons["replicas"]),
-            (&json!(3), &Value::Null)
-        );
+    fn a_status_tells_what_there_is() {
+        let set = object(json!({
+            "metadata": {"name": "s", "generation": 2},
+            "spec": {"minReadySeconds": 5, "template": {"metadata": {"labels": {"a": "b"}}}},
+        }));
+        let ready = |since: &str| {
+            object(json!({
+                "metadata": {"name": "p", "labels": {"a": "b"}},
+                "status": {"phase": "Running", "conditions": [
+                    {"type": "Ready", "status": "True", "lastTransitionTime": since},
+                ]},
+            }))
+        };
+        let now = "2026-01-01T00:00:10Z".parse().unwrap();
+        let pods = [
+            ready("2026-01-01T00:00:00Z"),
+            ready("2026-01-01T00:00:07Z"),
+            object(json!({"metadata": {"name": "q"}})),
+        ];
+        let seen = Seen {
+            pods: &pods,
+            terminating: 1,
+            failure: None,
+        };
+        let (told, wait) = status(&REPLICA_SET, &set, &seen, now);
+        let expected = json!({
+            "observedGeneration": 2, "replicas": 3, "fullyLabeledReplicas": 2,
+            "readyReplicas": 2, "availableReplicas": 1, "terminatingReplicas": 1,
+        });
+        assert_eq!(told, expected);
+        assert_eq!(wait, Some(Duration::from_secs(2)));
     }
 }
