@@ -18,7 +18,7 @@ pub fn control_plane() -> Vec<Arc<dyn Actor>> {
         Arc::new(LoadBalancers::default()),
         Arc::new(ClaimBinder),
         Arc::new(VolumeSnapshots::default()),
-        Arc::new(Deployments),
+        Arc::new(Deployments::default()),
         Arc::new(Replicas::of_replica_sets()),
         Arc::new(Replicas::of_replication_controllers()),
         Arc::new(Sets::of_stateful_sets()),

@@ -1,7 +1,9 @@
 //! Nodes, and what runs on them.
 
 mod addresses;
+mod conditions;
 mod deployments;
+mod hash;
 mod jobs;
 mod nodes;
 mod owned;
@@ -10,7 +12,6 @@ mod pod_state;
 mod pod_status;
 mod pods;
 mod replicas;
-mod rollout;
 mod sets;
 mod template;
 

@@ -92,12 +92,16 @@ impl Actor for Replicas {
         };
         let owner = Owner::new(&self.kind, &set);
         let claimed = owner.claim(objects, &POD, &self.selector(&set)).await?;
-        let terminating = claimed.iter().filter(|it| is_deleting(it)).count();
+        let mut terminating = claimed.iter().filter(|it| is_deleting(it)).count();
         let mut pods: Vec<Found> = claimed.into_iter().filter(|it| is_active(it)).collect();
         let failure = if is_deleting(&set) {
             None
         } else {
-            self.manage(context, objects, owner, &mut pods).await?
+            let before = pods.len();
+            let failure = self.manage(context, objects, owner, &mut pods).await?;
+            // They end from now on.
+            terminating += before.saturating_sub(pods.len());
+            failure
         };
         let seen = Seen {
             pods: &pods,
