@@ -70,4 +70,6 @@ pub use services::{EndpointSlices, HOST_PORTS, LoadBalancers};
 pub use snapshots::VolumeSnapshots;
 pub use standard::control_plane;
 pub use storage::ClaimBinder;
-pub use workloads::{Deployments, Jobs, NODE_NAME, Nodes, Pods, Replicas, Sets};
+pub use workloads::{
+    DaemonSets, Deployments, Jobs, NODE_NAME, Nodes, Pods, Replicas, StatefulSets,
+};

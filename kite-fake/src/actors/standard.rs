@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::{
-    Actor, ClaimBinder, Deployments, EndpointSlices, GarbageCollector, Jobs, LoadBalancers,
-    NamespaceDefaults, NamespaceLifecycle, Nodes, Pods, Replicas, Sets, VolumeSnapshots,
+    Actor, ClaimBinder, DaemonSets, Deployments, EndpointSlices, GarbageCollector, Jobs,
+    LoadBalancers, NamespaceDefaults, NamespaceLifecycle, Nodes, Pods, Replicas, StatefulSets,
+    VolumeSnapshots,
 };
 
 /// The controllers of Kubernetes itself: namespaces, garbage, definitions,
@@ -21,8 +22,8 @@ pub fn control_plane() -> Vec<Arc<dyn Actor>> {
         Arc::new(Deployments::default()),
         Arc::new(Replicas::of_replica_sets()),
         Arc::new(Replicas::of_replication_controllers()),
-        Arc::new(Sets::of_stateful_sets()),
-        Arc::new(Sets::of_daemon_sets()),
+        Arc::new(StatefulSets::default()),
+        Arc::new(DaemonSets::default()),
         Arc::new(Jobs),
         Arc::new(Nodes),
         Arc::new(Pods::default()),

@@ -2,9 +2,11 @@
 
 mod addresses;
 mod conditions;
+mod daemon_sets;
 mod deployments;
 mod hash;
 mod jobs;
+mod making;
 mod nodes;
 mod owned;
 mod placement;
@@ -12,12 +14,15 @@ mod pod_state;
 mod pod_status;
 mod pods;
 mod replicas;
-mod sets;
+mod revisions;
+mod shares;
+mod stateful_sets;
 mod template;
 
+pub use daemon_sets::DaemonSets;
 pub use deployments::Deployments;
 pub use jobs::Jobs;
 pub use nodes::{NODE_NAME, Nodes};
 pub use pods::Pods;
 pub use replicas::Replicas;
-pub use sets::Sets;
+pub use stateful_sets::StatefulSets;

@@ -59,9 +59,26 @@ impl<'a> Owner<'a> {
         kind: &Kind,
         selector: &Value,
     ) -> Result<Vec<Found>, ActorError> {
+        self.claim_of(objects, kind, selector, |_| true).await
+    }
+
+    /// The same, of those objects that `is_meant` means.
+    ///
+    /// # Errors
+    /// An [`ActorError`] if the API server refuses.
+    pub(super) async fn claim_of(
+        self,
+        objects: Objects<'_>,
+        kind: &Kind,
+        selector: &Value,
+        is_meant: impl Fn(&DynamicObject) -> bool + Send,
+    ) -> Result<Vec<Found>, ActorError> {
         let namespace = self.object.metadata.namespace.as_deref();
         let mut owned = Vec::new();
         for found in objects.list(kind, namespace, "").await? {
+            if !is_meant(&found) {
+                continue;
+            }
             match self.relation(&found, selector) {
                 Relation::Owned => owned.push(found),
                 Relation::None => {}

@@ -97,7 +97,7 @@ fn refusal(pod: &DynamicObject, node: &DynamicObject, others: &[Found]) -> Optio
 }
 
 /// Whether a toleration covers a taint.
-fn tolerates(toleration: &Value, taint: &Value) -> bool {
+pub(super) fn tolerates(toleration: &Value, taint: &Value) -> bool {
     let same = |field: &str| toleration[field].as_str().unwrap_or_default();
     let effect = same("effect").is_empty() || toleration["effect"] == taint["effect"];
     let key =
@@ -108,7 +108,7 @@ fn tolerates(toleration: &Value, taint: &Value) -> bool {
 }
 
 /// Whether a node has the labels that a Pod's spec asks for.
-fn selected(spec: &Value, node: &DynamicObject) -> bool {
+pub(super) fn selected(spec: &Value, node: &DynamicObject) -> bool {
     let have = labels(node);
     let plain = has_all(have, &spec["nodeSelector"]);
     let terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
@@ -118,7 +118,14 @@ fn selected(spec: &Value, node: &DynamicObject) -> bool {
         && terms.is_none_or(|terms| {
             terms.iter().any(|term| {
                 let expressions = term["matchExpressions"].as_array();
-                expressions.into_iter().flatten().all(|e| meets(have, e))
+                let fields = term["matchFields"].as_array();
+                // The only field is the name.
+                let name = node.metadata.name.clone().unwrap_or_default();
+                let name = BTreeMap::from([("metadata.name".to_owned(), name)]);
+                let is_empty = expressions.is_none() && fields.is_none();
+                !is_empty
+                    && expressions.into_iter().flatten().all(|e| meets(have, e))
+                    && fields.into_iter().flatten().all(|e| meets(&name, e))
             })
         })
 }

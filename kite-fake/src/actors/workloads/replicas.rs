@@ -9,6 +9,7 @@ use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::making::{Made, TRY_AGAIN, make};
 use super::owned::{Owner, Owners, controller};
 use super::pod_state::{available_in, by_worth, is_active, is_ready};
 use super::template::{self, Naming};
@@ -23,8 +24,6 @@ use crate::actors::objects::{Deletion, Objects, ignore_missing, is_deleting, tex
 const SEEN: &[Kind] = &[REPLICA_SET, REPLICATION_CONTROLLER, POD];
 /// Most Pods that are made or deleted at a time.
 const BURST: usize = 500;
-/// After which time a Pod that could not be made is tried again.
-pub(super) const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// Plays the controller of one of these kinds: an object has as many Pods of its
 /// template as it asks for, and tells how many of them are ready.
@@ -140,10 +139,22 @@ impl Replicas {
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
         for _ in 0..wanted.saturating_sub(pods.len()).min(BURST) {
             let body = template::pod(owner, &spec["template"], Naming::OfOwner);
-            match make(context, objects, owner, self.component, body).await? {
-                Made::Pod(pod) => pods.push(pod),
+            let about = (&self.kind, owner.object);
+            match make(objects, owner, body).await? {
+                Made::Pod(pod) => {
+                    let name = pod.metadata.name.as_deref().unwrap_or_default();
+                    let message = format!("Created pod: {name}");
+                    let said = events::normal("SuccessfulCreate", message);
+                    events::tell(context, self.component, about, said).await;
+                    pods.push(pod);
+                }
                 Made::Nothing => break,
-                Made::Refused(message) => return Ok(Some(Failed { message })),
+                Made::Refused(message) => {
+                    let said = format!("Error creating: {message}");
+                    let said = events::warning("FailedCreate", said);
+                    events::tell(context, self.component, about, said).await;
+                    return Ok(Some(Failed { message }));
+                }
             }
         }
         let surplus = pods.len().saturating_sub(wanted).min(BURST);
@@ -198,52 +209,6 @@ impl Replicas {
             }
         }
         Ok(beside)
-    }
-}
-
-/// What came of making a Pod.
-pub(super) enum Made {
-    Pod(Found),
-    /// There is no place for it: its namespace ends, or one of its name is there.
-    Nothing,
-    /// The API server does not allow it, in these words.
-    Refused(String),
-}
-
-/// Makes a Pod, and tells of it.
-pub(super) async fn make(
-    context: &Context,
-    objects: Objects<'_>,
-    owner: Owner<'_>,
-    component: &'static str,
-    body: Value,
-) -> Result<Made, ActorError> {
-    let namespace = owner.object.metadata.namespace.as_deref();
-    let about = (owner.kind, owner.object);
-    match objects.create(&POD, namespace, body).await {
-        Ok(Some(pod)) => {
-            let name = pod.metadata.name.as_deref().unwrap_or_default();
-            let said = events::normal("SuccessfulCreate", format!("Created pod: {name}"));
-            events::tell(context, component, about, said).await;
-            Ok(Made::Pod(pod))
-        }
-        Ok(None) => Ok(Made::Nothing),
-        Err(error) => {
-            let Some(refusal) = error.refusal() else {
-                return Err(error);
-            };
-            let causes = refusal.details.iter().flat_map(|it| &it.causes);
-            if causes
-                .into_iter()
-                .any(|it| it.reason == "NamespaceTerminating")
-            {
-                return Ok(Made::Nothing);
-            }
-            let message = refusal.message.clone();
-            let said = events::warning("FailedCreate", format!("Error creating: {message}"));
-            events::tell(context, component, about, said).await;
-            Ok(Made::Refused(message))
-        }
     }
 }
 

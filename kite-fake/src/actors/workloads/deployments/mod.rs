@@ -4,7 +4,7 @@ mod revision;
 mod scale;
 mod set;
 mod status;
-pub(super) mod strategy;
+mod strategy;
 
 use std::time::Duration;
 
@@ -316,7 +316,7 @@ impl Rollout<'_> {
         let next = status::next_look(self.deployment, self.strategy, &status, now);
         ignore_missing(self.objects.set_status(key, &deployment, status).await)?;
         Ok(match (&done.step, next) {
-            (Step::NotCreated(..), _) => Next::Later(super::replicas::TRY_AGAIN),
+            (Step::NotCreated(..), _) => Next::Later(super::making::TRY_AGAIN),
             _ if done.has_collided => Next::After(LOOK_AGAIN),
             (_, Some(rest)) => Next::Later(rest),
             (_, None) => Next::Done,

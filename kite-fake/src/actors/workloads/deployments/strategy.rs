@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::actors::workloads::shares::{down, share, up};
+
 /// What a Deployment asks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Strategy {
@@ -49,30 +51,6 @@ impl Strategy {
     pub(super) fn most(self) -> i64 {
         self.replicas + self.surge
     }
-}
-
-/// The part, rounded up.
-pub(in crate::actors::workloads) fn up(part: i64, of: i64) -> i64 {
-    (part + of - 1) / of
-}
-
-/// The part, rounded down.
-pub(in crate::actors::workloads) fn down(part: i64, of: i64) -> i64 {
-    part / of
-}
-
-/// A number of replicas, or a share of those that are wanted; a quarter if nothing is
-/// said.
-pub(in crate::actors::workloads) fn share(
-    said: &Value,
-    wanted: i64,
-    divide: fn(i64, i64) -> i64,
-) -> i64 {
-    said.as_i64().unwrap_or_else(|| {
-        let percent = said.as_str().and_then(|it| it.strip_suffix('%'));
-        let percent = percent.and_then(|it| it.parse().ok()).unwrap_or(25);
-        divide(wanted.saturating_mul(percent), 100)
-    })
 }
 
 #[cfg(test)]

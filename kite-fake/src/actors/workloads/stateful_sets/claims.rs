@@ -1,0 +1,98 @@
+//! The claims of a `StatefulSet`, and who owns them.
+
+use serde_json::{Value, json};
+
+use super::member::{Claim, claims, name};
+use crate::actors::actor::{ActorError, Context};
+use crate::actors::events;
+use crate::actors::kind::{CLAIM, Key, POD};
+use crate::actors::mirror::Found;
+use crate::actors::objects::{Objects, controller_reference, ignore_missing, is_deleting, uid};
+use crate::actors::workloads::owned::Owner;
+
+use super::COMPONENT;
+
+/// Whether the claims of the Pod are there or have just been made, so that it may come.
+pub(super) async fn prepare(
+    context: &Context,
+    objects: Objects<'_>,
+    owner: Owner<'_>,
+    ordinal: i64,
+) -> Result<bool, ActorError> {
+    let namespace = owner.object.metadata.namespace.as_deref();
+    for claim in claims(owner, ordinal) {
+        let found = objects.find(&CLAIM, namespace, &claim.name).await?;
+        match found {
+            // It belonged to a Pod before, and goes.
+            Some(found) if is_deleting(&found) => return Ok(false),
+            Some(_) => {}
+            None => make(context, objects, owner, &claim, ordinal).await?,
+        }
+    }
+    Ok(true)
+}
+
+async fn make(
+    context: &Context,
+    objects: Objects<'_>,
+    owner: Owner<'_>,
+    claim: &Claim<'_>,
+    ordinal: i64,
+) -> Result<(), ActorError> {
+    let namespace = owner.object.metadata.namespace.as_deref();
+    let owners = owners(owner, None);
+    let body = claim.body(owner, &owners);
+    if objects.create(&CLAIM, namespace, body).await?.is_some() {
+        let set = owner.object.metadata.name.as_deref().unwrap_or_default();
+        let (claim, pod) = (&claim.name, name(owner, ordinal));
+        let message = format!("create Claim {claim} Pod {pod} in StatefulSet {set} success");
+        let said = events::normal("SuccessfulCreate", message);
+        events::tell(context, COMPONENT, (owner.kind, owner.object), said).await;
+    }
+    Ok(())
+}
+
+/// Sees to it that the claims of a Pod go when they are to. `is_condemned` says that
+/// the Pod goes because the set has fewer.
+pub(super) async fn retain(
+    objects: Objects<'_>,
+    owner: Owner<'_>,
+    pod: &Found,
+    ordinal: i64,
+    is_condemned: bool,
+) -> Result<(), ActorError> {
+    let namespace = owner.object.metadata.namespace.as_deref();
+    let wanted = owners(owner, is_condemned.then_some(pod));
+    for claim in claims(owner, ordinal) {
+        let Some(found) = objects.find(&CLAIM, namespace, &claim.name).await? else {
+            continue;
+        };
+        let has = found.metadata.owner_references.iter().flatten();
+        let is_ours = |it: &Value| it["uid"] == uid(owner.object) || it["uid"] == uid(pod);
+        let (ours, mut others): (Vec<Value>, Vec<Value>) =
+            has.map(|it| json!(it)).partition(is_ours);
+        let same = |a: &Value, b: &Value| a["uid"] == b["uid"];
+        let is_right =
+            ours.len() == wanted.len() && ours.iter().zip(&wanted).all(|(a, b)| same(a, b));
+        if is_right || is_deleting(&found) {
+            continue;
+        }
+        others.extend(wanted.iter().cloned());
+        let patch = json!({"metadata": {"ownerReferences": others}});
+        let key = Key::of(&CLAIM, &found);
+        ignore_missing(objects.merge(&key, Some(&found), patch).await)?;
+    }
+    Ok(())
+}
+
+/// With whom a claim goes: with the set, with a condemned Pod, or with nobody.
+fn owners(owner: Owner<'_>, condemned: Option<&Found>) -> Vec<Value> {
+    let policy = &owner.object.data["spec"]["persistentVolumeClaimRetentionPolicy"];
+    match condemned {
+        Some(pod) if policy["whenScaled"] == "Delete" => vec![controller_reference(&POD, pod)],
+        _ if policy["whenDeleted"] == "Delete" => {
+            vec![controller_reference(owner.kind, owner.object)]
+        }
+        _ => Vec::new(),
+    }
+}
