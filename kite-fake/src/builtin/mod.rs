@@ -169,6 +169,13 @@ impl BuiltIn {
             .generation
             .iter()
             .any(|member| new.get(*member) != old.get(*member));
+        // A Deployment counts its annotations, too, but where its controller writes them.
+        let (now, was) = (&new["metadata"], &old["metadata"]);
+        let changed = changed
+            || self.group == "apps"
+                && self.kind == "Deployment"
+                && subresource != "status"
+                && now["annotations"] != was["annotations"];
         let generation = before + i64::from(changed);
         set(object_mut(new, "metadata"), "generation", generation);
     }

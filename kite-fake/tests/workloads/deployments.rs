@@ -49,7 +49,12 @@ async fn a_rollout_and_back_again() {
         Some(1),
         "the number is no change of the spec"
     );
+    let annotated = json!({"metadata": {"annotations": {"team": "a"}}});
+    let web_annotated = world.merge(&DEPLOYMENT, "web", annotated).await;
+    assert_eq!(web_annotated.metadata.generation, Some(2));
+    world.settle().await;
     let set = &world.list(&REPLICA_SET, "app=web").await[0];
+    assert_eq!(annotation(set, "team"), Some("a"));
     let name = set.metadata.name.as_deref().unwrap();
     let progressing = &web.data["status"]["conditions"];
     let message = format!("ReplicaSet \"{name}\" has successfully progressed.");

@@ -4,5 +4,6 @@
 mod daemon_sets;
 mod deployments;
 mod replicas;
+mod restarts;
 mod stateful_sets;
 mod world;

@@ -249,7 +249,7 @@ fn roles_change_with_the_pods_and_nobody_is_refused() {
     // Theirs is what follows.
     cluster.fake.log().clear();
     let why = ("ImagePullBackOff", "there is no such image yet");
-    let fail = Rule::fail(Stage::DEPLOYMENT_READY, Selector::all(), why.0, why.1);
+    let fail = Rule::fail(Stage::POD_READY, Selector::all(), why.0, why.1);
     cluster.rules.add(fail);
     let is_wide = |cluster: &Cluster| {
         let rules = cluster.rules_of(role);
@@ -314,7 +314,7 @@ fn roles_change_with_the_pods_and_nobody_is_refused() {
             (looks.count() > 3).then_some(()).ok_or_else(String::new)
         });
         is_wide(&cluster);
-        cluster.rules.clear(Stage::DEPLOYMENT_READY);
+        cluster.rules.clear(Stage::POD_READY);
         let output = upgrade.join().unwrap();
         assert!(output.status.success(), "{}", show(&output));
         serde_json::from_slice(&output.stdout).unwrap()

@@ -220,7 +220,11 @@ async fn workloads_become_ready_and_balancers_get_addresses() {
     let deployment = world.get(&DEPLOYMENT, NS, "d").await.unwrap();
     assert_eq!(deployment.data["status"]["readyReplicas"], 3);
     let pod = world.get(&POD, NS, "p").await.unwrap();
-    assert_eq!(text(&pod, "/status/podIP"), "10.244.0.2");
+    assert_eq!(
+        text(&pod, "/status/podIP"),
+        "10.244.0.5",
+        "after three of the Deployment"
+    );
     let service = world.get(&SERVICE, NS, "s").await.unwrap();
     assert_eq!(
         text(&service, "/status/loadBalancer/ingress/0/ip"),

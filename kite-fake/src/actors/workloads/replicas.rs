@@ -189,7 +189,9 @@ impl Replicas {
             let node = text(pod, "/spec/nodeName").to_owned();
             *beside.entry(node).or_default() += 1;
         };
-        pods.iter().for_each(|pod| count(pod));
+        for pod in pods {
+            count(pod);
+        }
         let Some(above) = controller(set) else {
             return Ok(beside);
         };

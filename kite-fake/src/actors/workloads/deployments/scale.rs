@@ -108,8 +108,9 @@ impl Sets {
             spare -= fewer;
             *replicas -= fewer;
         }
-        let sized = sizes.into_iter().zip(&self.old);
-        sized
+        sizes
+            .into_iter()
+            .zip(&self.old)
             .filter(|((_, replicas), set)| *replicas != set.replicas)
             .map(|((_, replicas), set)| Size::of(set, replicas))
             .collect()
@@ -177,8 +178,8 @@ impl Sets {
         if let Some(first) = sizes.first_mut() {
             *first = (*first + more - added).max(0);
         }
-        let sized = sets.into_iter().zip(sizes);
-        sized.map(|(set, size)| Size::of(set, size)).collect()
+        let pairs = sets.into_iter().zip(sizes);
+        pairs.map(|(set, size)| Size::of(set, size)).collect()
     }
 }
 

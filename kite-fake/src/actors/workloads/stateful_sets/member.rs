@@ -24,7 +24,7 @@ pub(super) fn revision(pod: &DynamicObject) -> &str {
     label.map_or("", String::as_str)
 }
 
-fn set_name<'a>(owner: Owner<'a>) -> &'a str {
+fn set_name(owner: Owner<'_>) -> &str {
     owner.object.metadata.name.as_deref().unwrap_or_default()
 }
 
