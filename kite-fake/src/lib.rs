@@ -70,6 +70,8 @@
 //! - `cel` (default): rules in CEL, of definitions and of admission policies. Without it
 //!   definitions that have rules are refused, and so is what policies are about.
 //!
+//! - `oidc`: tokens of service accounts are signed, and `/openid/v1/jwks` has the key.
+//!
 //! - `tls`: HTTPS with a certificate authority of its own
 //!   ([`FakeCluster::serve_tls`]).
 //!

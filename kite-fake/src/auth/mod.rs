@@ -5,6 +5,8 @@ mod grants;
 mod identity;
 mod rbac;
 mod rights;
+#[cfg(feature = "oidc")]
+mod signer;
 mod tokens;
 
 pub use bootstrap::objects as bootstrap_objects;
@@ -12,5 +14,7 @@ pub use grants::{missing_rights, rule_text};
 pub use identity::Identity;
 pub use rbac::{Attributes, Decision, authorize, rules_for};
 pub use rights::Rights;
+#[cfg(feature = "oidc")]
+pub(crate) use signer::Signer;
 pub use tokens::Tokens;
 pub(crate) use tokens::{ISSUER, Token};

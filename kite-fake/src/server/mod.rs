@@ -22,6 +22,7 @@ mod endings;
 mod escalation;
 mod graceful;
 mod impersonation;
+mod issuer;
 mod limits;
 mod log;
 mod owner_references;
@@ -117,6 +118,9 @@ pub struct ApiServer {
     documents: Documents,
     pub(crate) ids: Ids,
     pub(crate) tokens: Tokens,
+    /// What signs tokens, once one is wanted.
+    #[cfg(feature = "oidc")]
+    signer: std::sync::OnceLock<crate::auth::Signer>,
     pub(crate) rbac: bool,
     /// Whether who names owners needs rights on them.
     owner_references_enforced: bool,
@@ -231,6 +235,8 @@ impl ApiServer {
             documents: Documents::new(crate::builtin::json_schema),
             ids: Ids::new(seed),
             tokens: Tokens::default(),
+            #[cfg(feature = "oidc")]
+            signer: std::sync::OnceLock::new(),
             rbac: false,
             owner_references_enforced: false,
             service_accounts: false,
@@ -452,6 +458,9 @@ impl ApiServer {
                 encoding => encoding,
             };
             return respond::in_encoding(respond::document(found, known), encoding);
+        }
+        if let Some(found) = self.issuer_document(parts)? {
+            return Ok(respond::document(found, known));
         }
         match self.documents.document(&self.registry, path, asked) {
             Ok(Some(found)) => return Ok(respond::document(found, known)),

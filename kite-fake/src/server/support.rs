@@ -74,6 +74,11 @@ pub const SUPPORT: &[Row] = &[
         "stored; `FakeCluster::extend` answers paths in place of the server",
     ),
     row(
+        "signed tokens and `/openid/v1/jwks`, where the crate is built without its feature `oidc`",
+        Support::Refused,
+        "tokens are unguessable and not signed; `kite apiserver` signs them",
+    ),
+    row(
         "priority and fairness, audit, rate limits",
         Support::Inert,
         "every request is answered at once",
