@@ -71,6 +71,8 @@ pub enum Subresource {
     EphemeralContainers,
     /// `pods/<name>/resize`.
     Resize,
+    /// `certificatesigningrequests/<name>/approval`.
+    Approval,
     /// Named in discovery, answered 501: needs a kubelet or a signer.
     Unsupported {
         /// Last segment of the path.
@@ -94,6 +96,7 @@ impl Subresource {
             Self::Binding => "binding",
             Self::EphemeralContainers => "ephemeralcontainers",
             Self::Resize => "resize",
+            Self::Approval => "approval",
             Self::Unsupported { name, .. } => name,
         }
     }

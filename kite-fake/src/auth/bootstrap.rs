@@ -431,7 +431,8 @@ fn component_roles() -> Vec<Value> {
         rule("", &["events"], &["watch"]),
     ];
     provisioner.extend(events());
-    vec![
+    let mut roles = signer_roles();
+    roles.extend([
         role("system:kube-controller-manager", &manager),
         role("system:node-proxier", &proxier),
         role("system:persistent-volume-provisioner", &provisioner),
@@ -443,7 +444,32 @@ fn component_roles() -> Vec<Value> {
             "system:kube-aggregator",
             &[rule("", &["endpoints", "services"], READ)],
         ),
+    ]);
+    roles
+}
+
+/// The roles of those who ask for certificates as nodes, and of those who approve them.
+fn signer_roles() -> Vec<Value> {
+    const CERTIFICATES: &str = "certificates.k8s.io";
+    let asks = ["nodeclient", "selfnodeclient"].map(|what| {
+        let resource = format!("certificatesigningrequests/{what}");
+        role(
+            &format!("system:{CERTIFICATES}:certificatesigningrequests:{what}"),
+            &[rule(CERTIFICATES, &[&resource], CREATE)],
+        )
+    });
+    let approves = [
+        "kube-apiserver-client",
+        "kube-apiserver-client-kubelet",
+        "kubelet-serving",
+        "legacy-unknown",
     ]
+    .map(|signer| {
+        let mut rule = rule(CERTIFICATES, &["signers"], &["approve"]);
+        rule["resourceNames"] = json!([format!("kubernetes.io/{signer}")]);
+        role(&format!("system:{CERTIFICATES}:{signer}-approver"), &[rule])
+    });
+    asks.into_iter().chain(approves).collect()
 }
 
 /// The objects, roles first.

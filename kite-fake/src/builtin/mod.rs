@@ -7,7 +7,7 @@
 //!
 //! | Kinds | Schema, defaults | Validation |
 //! |---|---|---|
-//! | `ConfigMap`, Secret, Service, Namespace, `PersistentVolumeClaim`, `LimitRange`, `ResourceQuota`, Ingress, `IngressClass`, `NetworkPolicy`, Lease, RBAC, `StorageClass`, `EndpointSlice`, Event, admission policies | yes | as a real server, with its messages |
+//! | `ConfigMap`, Secret, Service, Namespace, `PersistentVolumeClaim`, `LimitRange`, `ResourceQuota`, Ingress, `IngressClass`, `NetworkPolicy`, Lease, RBAC, `StorageClass`, `EndpointSlice`, Event, `CertificateSigningRequest`, admission policies | yes | as a real server, with its messages |
 //! | Pod, `PodTemplate`, Deployment, `ReplicaSet`, `StatefulSet`, `DaemonSet`, Job, `CronJob`, `HorizontalPodAutoscaler`, `PersistentVolume`, `PodDisruptionBudget` | yes | names, selectors, containers, ports, volumes, enumerations; not every field |
 //! | the rest | yes | types and metadata only |
 //!
@@ -93,6 +93,9 @@ impl BuiltIn {
 
     /// Fields that the endpoint of a subresource (`""` for the object) does not change.
     pub fn reset(&self, subresource: &str) -> Reset {
+        if let Some(reset) = self.rules.reset {
+            return reset(subresource);
+        }
         match subresource {
             "status" => Reset::Members(&["spec"]),
             _ if self.rules.status => Reset::Members(&["status"]),
@@ -156,7 +159,7 @@ impl BuiltIn {
             for name in others {
                 copy(new, old, &name);
             }
-        } else if self.rules.status {
+        } else if self.rules.status && subresource != "approval" {
             copy(new, old, "status");
         }
         (self.rules.prepare_update)(new, old, subresource);
@@ -218,6 +221,7 @@ impl BuiltIn {
                     kinds::pod_changes::validate_ephemeral(new, old, &mut found);
                 }
                 "resize" => kinds::pod_changes::validate_resize(new, old, &mut found),
+                "approval" => kinds::certificates::validate_approval(new, old, &mut found),
                 _ => (self.rules.validate_update)(new, old, &mut found),
             }
             (self.rules.validate)(new, &mut found);
@@ -257,6 +261,8 @@ impl BuiltIn {
 pub fn json_schema(group: &str, version: &str, kind: &str) -> Option<(String, Value)> {
     schemas::json(group, version, kind)
 }
+
+pub(crate) use kinds::certificates::{date_conditions, organizations};
 
 /// Whether a label selector takes an object with these labels.
 pub(crate) fn selects(selector: &Value, labels: &Value) -> bool {

@@ -7,10 +7,10 @@ use std::sync::{Arc, LazyLock};
 use k8s_openapi::api::{
     admissionregistration::v1 as admission, apps::v1 as apps, authentication::v1 as authn,
     authorization::v1 as authz, autoscaling::v2 as autoscaling, batch::v1 as batch,
-    coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery,
-    events::v1 as events, flowcontrol::v1 as flowcontrol, networking::v1 as networking,
-    node::v1 as node, policy::v1 as policy, rbac::v1 as rbac, resource::v1 as resource,
-    scheduling::v1 as scheduling, storage::v1 as storage,
+    certificates::v1 as certificates, coordination::v1 as coordination, core::v1 as core,
+    discovery::v1 as discovery, events::v1 as events, flowcontrol::v1 as flowcontrol,
+    networking::v1 as networking, node::v1 as node, policy::v1 as policy, rbac::v1 as rbac,
+    resource::v1 as resource, scheduling::v1 as scheduling, storage::v1 as storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1 as apiregistration;
@@ -61,6 +61,7 @@ const TYPES: &[Type] = types! {
         "apps" "v1" apps: ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet;
         "batch" "v1" batch: CronJob Job;
         "policy" "v1" policy: PodDisruptionBudget;
+        "certificates.k8s.io" "v1" certificates: CertificateSigningRequest;
         "coordination.k8s.io" "v1" coordination: Lease;
         "discovery.k8s.io" "v1" discovery: EndpointSlice;
         "events.k8s.io" "v1" events: Event;

@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::BuiltIn;
 use super::kinds::{
-    config, endpoints, events, network, pod, pod_changes, pod_rules, quotas, rbac, service,
-    service_rules, small, storage, workload, workload_rules,
+    certificates, config, endpoints, events, network, pod, pod_changes, pod_rules, quotas, rbac,
+    service, service_rules, small, storage, workload, workload_rules,
 };
+use crate::fields::Reset;
 use crate::names::NameRule;
 use crate::schema::Validation;
 
@@ -25,6 +26,8 @@ pub(super) struct Rules {
     pub(super) status: bool,
     /// A new object keeps the status that it came with: a kubelet reports both at once.
     pub(super) born_with_status: bool,
+    /// What each endpoint leaves as it is, where that is not the status or all but it.
+    pub(super) reset: Option<fn(&str) -> Reset>,
     /// Members whose change counts in `metadata.generation`; none: it has none.
     pub(super) generation: &'static [&'static str],
     pub(super) create_on_update: bool,
@@ -50,6 +53,7 @@ const NAMESPACED: Rules = Rules {
     name: NameRule::Subdomain,
     status: false,
     born_with_status: false,
+    reset: None,
     generation: &[],
     create_on_update: false,
     unconditional: true,
@@ -99,7 +103,7 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-pub(super) static KINDS: [BuiltIn; 63] = [
+pub(super) static KINDS: [BuiltIn; 64] = [
     entry(
         "",
         "v1",
@@ -346,6 +350,21 @@ pub(super) static KINDS: [BuiltIn; 63] = [
             validate: small::validate_disruption_budget,
             validate_status: small::validate_budget_status,
             ..WORKLOAD
+        },
+    ),
+    entry(
+        "certificates.k8s.io",
+        "v1",
+        "CertificateSigningRequest",
+        Rules {
+            name: NameRule::PathSegment,
+            status: true,
+            reset: Some(certificates::reset),
+            prepare_update: certificates::prepare_update,
+            validate_new: certificates::validate_new,
+            validate_update: certificates::validate_update,
+            validate_status: certificates::validate_status,
+            ..CLUSTER
         },
     ),
     entry(

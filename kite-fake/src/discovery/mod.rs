@@ -186,9 +186,10 @@ fn subresource_entry(kind: &str, subresource: &Subresource) -> SubresourceEntry 
     const CHANGE: &[&str] = &["get", "patch", "update"];
     const CREATE: &[&str] = &["create"];
     let (foreign, kind, verbs): (_, &str, _) = match subresource {
-        Subresource::Status | Subresource::EphemeralContainers | Subresource::Resize => {
-            (None, kind, CHANGE)
-        }
+        Subresource::Status
+        | Subresource::EphemeralContainers
+        | Subresource::Resize
+        | Subresource::Approval => (None, kind, CHANGE),
         Subresource::Scale(_) => (Some(("autoscaling", "v1")), "Scale", CHANGE),
         Subresource::Finalize => (None, kind, &["update"]),
         Subresource::Token => (

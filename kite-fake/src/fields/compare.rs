@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::Reset;
 use super::path::PathElement;
 use super::set::FieldSet;
 use super::typed::{Shape, element_of, items, member, shape};
@@ -19,10 +20,10 @@ pub(super) struct Difference {
 }
 
 impl Difference {
-    /// Looks only at members that pass.
-    pub(super) fn retain_members(&mut self, keep: impl Fn(&str) -> bool) {
-        self.taken.retain_members(&keep);
-        self.removed.retain_members(&keep);
+    /// Looks only at what an endpoint changes.
+    pub(super) fn strip(&mut self, reset: Reset) {
+        reset.strip(&mut self.taken);
+        reset.strip(&mut self.removed);
     }
 
     /// Compares two states.

@@ -87,6 +87,8 @@ pub enum Reset {
     Members(&'static [&'static str]),
     /// Only these top-level members can be changed.
     AllBut(&'static [&'static str]),
+    /// These top-level members are left as they are, and so is one member of another.
+    Parts(&'static [&'static str], [&'static str; 2]),
 }
 
 impl Reset {
@@ -96,6 +98,15 @@ impl Reset {
             Self::Nothing => false,
             Self::Members(members) => members.contains(&member),
             Self::AllBut(members) => !members.contains(&member),
+            Self::Parts(members, _) => members.contains(&member),
+        }
+    }
+
+    /// Takes out of a set what the endpoint does not change.
+    fn strip(self, fields: &mut FieldSet) {
+        fields.retain_members(|member| !self.covers(member));
+        if let Self::Parts(_, [outer, inner]) = self {
+            fields.remove_within(outer, inner);
         }
     }
 }
@@ -192,7 +203,7 @@ pub fn apply(
     }
 
     let mut fields = typed::fields_of(Some(context.schema), config);
-    fields.retain_members(|member| !context.reset.covers(member));
+    context.reset.strip(&mut fields);
     let mut merged = merge::merge(Some(context.schema), Some(base), config);
     let mine = entries.take(context.manager);
     if let Some(mine) = &mine {

@@ -178,6 +178,18 @@ impl FieldSet {
         });
     }
 
+    /// Takes out a member of a member, and all below it.
+    pub(super) fn remove_within(&mut self, outer: &str, inner: &str) {
+        let outer = PathElement::Field(outer.to_owned());
+        let Some(node) = self.children.get_mut(&outer) else {
+            return;
+        };
+        node.below.retain_members(|member| member != inner);
+        if node.is_empty() {
+            self.children.remove(&outer);
+        }
+    }
+
     /// All paths, written out: those that end in a node before those that go on.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();

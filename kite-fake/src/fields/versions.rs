@@ -35,7 +35,7 @@ impl Differences {
     ) -> Result<Self, String> {
         let compared = |schema: &Schema| {
             let mut difference = Difference::between(schema, old, new);
-            difference.retain_members(|member| !context.reset.covers(member));
+            difference.strip(context.reset);
             difference
         };
         let mut others = BTreeMap::new();

@@ -98,9 +98,10 @@ pub(super) fn of(resource: &Resource) -> Vec<(String, Vec<Operation>)> {
     }
     for subresource in &resource.subresources {
         let (kind, verbs): (_, &[&str]) = match subresource {
-            Subresource::Status | Subresource::EphemeralContainers | Subresource::Resize => {
-                (own.clone(), &["get", "update", "patch"])
-            }
+            Subresource::Status
+            | Subresource::EphemeralContainers
+            | Subresource::Resize
+            | Subresource::Approval => (own.clone(), &["get", "update", "patch"]),
             Subresource::Scale(_) => (
                 kind("autoscaling", "v1", "Scale"),
                 &["get", "update", "patch"],

@@ -183,6 +183,15 @@ const TABLE: &[Row] = &[
     )
     .short(&["pdb"])
     .with(STATUS),
+    row(
+        "certificates.k8s.io",
+        "v1",
+        "CertificateSigningRequest",
+        "certificatesigningrequests",
+        CLUSTER,
+    )
+    .short(&["csr"])
+    .with(&["approval", "status"]),
     row("coordination.k8s.io", "v1", "Lease", "leases", NS),
     row(
         "discovery.k8s.io",
@@ -451,6 +460,7 @@ fn subresource(name: &str) -> Subresource {
         "ephemeralcontainers" => Subresource::EphemeralContainers,
         "log" => unsupported("log", "Pod", &["get"]),
         "resize" => Subresource::Resize,
+        "approval" => Subresource::Approval,
         "portforward" => unsupported("portforward", "PodPortForwardOptions", STREAM),
         "proxy" => unsupported(
             "proxy",

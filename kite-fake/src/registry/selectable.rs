@@ -33,6 +33,7 @@ pub(super) fn of(group: &str, kind: &str) -> &'static [&'static str] {
         ("", "Service") => &["spec.clusterIP", "spec.type"],
         ("", "ReplicationController") | ("apps", "ReplicaSet") => &["status.replicas"],
         ("batch", "Job") => &["status.successful"],
+        ("certificates.k8s.io", "CertificateSigningRequest") => &["spec.signerName"],
         ("", "Event") => &[
             "involvedObject.kind",
             "involvedObject.namespace",

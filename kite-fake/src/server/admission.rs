@@ -66,6 +66,7 @@ impl ApiServer {
     ) -> Result<(), Status> {
         self.refuse_escalation(call, new, old)?;
         self.check_owners(call, new, old)?;
+        self.admit_certificate(call, new, old)?;
         if call.resource.is_custom() || call.target.subresource.is_some() {
             return Ok(());
         }

@@ -8,21 +8,21 @@ use serde_json::{Value, json};
 use super::Answer;
 use crate::FakeCluster;
 
-struct Client(FakeCluster);
+pub(super) struct Client(FakeCluster);
 
 /// Whose request it is, beside the administrator's.
-type As<'a> = &'a [(&'a str, &'a str)];
+pub(super) type As<'a> = &'a [(&'a str, &'a str)];
 
 impl Client {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(FakeCluster::builder().build().unwrap())
     }
 
-    fn with_rbac() -> Self {
+    pub(super) fn with_rbac() -> Self {
         Self(FakeCluster::builder().rbac(true).build().unwrap())
     }
 
-    fn ask(&self, method: &str, path: &str, body: &Value, user: As<'_>) -> (u16, Value) {
+    pub(super) fn ask(&self, method: &str, path: &str, body: &Value, user: As<'_>) -> (u16, Value) {
         let media = match method {
             "PATCH" => "application/merge-patch+json",
             _ => "application/json",
@@ -48,34 +48,34 @@ impl Client {
         (response.status().as_u16(), body)
     }
 
-    fn send(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    pub(super) fn send(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         self.ask(method, path, body, &[])
     }
 
     /// Creates what must be accepted.
-    fn create(&self, path: &str, body: &Value) -> Value {
+    pub(super) fn create(&self, path: &str, body: &Value) -> Value {
         let (code, answer) = self.send("POST", path, body);
         assert_eq!(code, 201, "{answer}");
         answer
     }
 
-    fn get(&self, path: &str) -> Value {
+    pub(super) fn get(&self, path: &str) -> Value {
         self.send("GET", path, &Value::Null).1
     }
 
     /// The message of a refusal.
-    fn refused(&self, path: &str, body: &Value, expected: u16) -> String {
+    pub(super) fn refused(&self, path: &str, body: &Value, expected: u16) -> String {
         let (code, answer) = self.send("POST", path, body);
         assert_eq!(code, expected, "{answer}");
         answer["message"].as_str().unwrap().to_owned()
     }
 }
 
-const PODS: &str = "/api/v1/namespaces/default/pods";
+pub(super) const PODS: &str = "/api/v1/namespaces/default/pods";
 const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
-const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+pub(super) const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-fn pod(name: &str, spec: &Value) -> Value {
+pub(super) fn pod(name: &str, spec: &Value) -> Value {
     let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
         "spec": {"containers": [{"name": "c", "image": "i"}]}});
     for (member, value) in spec.as_object().into_iter().flatten() {
@@ -255,7 +255,7 @@ fn a_claim_without_a_class_gets_the_default_one() {
     assert_eq!(client.create(claims, &none)["spec"]["storageClassName"], "");
 }
 
-const ALICE: As<'static> = &[("impersonate-user", "alice")];
+pub(super) const ALICE: As<'static> = &[("impersonate-user", "alice")];
 
 #[test]
 fn a_binding_to_nothing_is_named_in_the_refusal() {

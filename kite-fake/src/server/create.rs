@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::rules::{self, Rules};
-use super::{ApiServer, Call, Outcome, Produced, body, size};
+use super::{ApiServer, Call, Outcome, Produced, body, certificates, size};
 use crate::clock::rfc3339;
 use crate::metadata;
 use crate::registry::Resource;
@@ -112,6 +112,7 @@ impl ApiServer {
         metadata.insert("creationTimestamp".into(), rfc3339(call.now).into());
         let rules = Rules::of(&resource);
         rules.prepare_create(&resource, &mut object);
+        certificates::stamp(call, &mut object);
         self.mutate_admission(&resource, &mut object, None)?;
         let found = rules.validate_create(&resource, &object);
         if found.errors.is_empty() || resource.is_custom() {

@@ -12,6 +12,9 @@ mod aggregation;
 mod allocations;
 mod body;
 mod budgets;
+mod certificates;
+#[cfg(test)]
+mod certificates_tests;
 mod commit;
 #[cfg(test)]
 mod core_tests;

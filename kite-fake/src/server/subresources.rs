@@ -32,10 +32,12 @@ impl ApiServer {
             });
         };
         match subresource {
-            Subresource::EphemeralContainers | Subresource::Resize => match call.method {
-                Method::GET | Method::PUT | Method::PATCH => Ok(None),
-                _ => Err(Status::method_not_allowed()),
-            },
+            Subresource::EphemeralContainers | Subresource::Resize | Subresource::Approval => {
+                match call.method {
+                    Method::GET | Method::PUT | Method::PATCH => Ok(None),
+                    _ => Err(Status::method_not_allowed()),
+                }
+            }
             Subresource::Status => match call.method {
                 Method::POST => Err(Self::unsupported_verb(call, "create")),
                 Method::DELETE => Err(Self::unsupported_verb(call, "delete")),

@@ -64,6 +64,11 @@ pub const SUPPORT: &[Row] = &[
         "no controller computes it: an eviction goes by the `status` that was written and counts it down, however old it is",
     ),
     row(
+        "CertificateSigningRequest",
+        Support::Differs,
+        "what is asked for is checked, but not whether the request is signed with its key; nothing approves or signs",
+    ),
+    row(
         "CRD conversion webhooks",
         Support::Inert,
         "versions convert as with strategy None",

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::create::{check_namespace, metadata_mut, text};
 use super::rules::{self, Rules};
-use super::{ApiServer, Call, Outcome, Produced, body, size};
+use super::{ApiServer, Call, Outcome, Produced, body, certificates, size};
 use crate::fields::same_but_for_times;
 use crate::metadata;
 use crate::registry::Resource;
@@ -121,6 +121,7 @@ impl ApiServer {
         }
         let subresource = call.target.subresource.as_deref().unwrap_or_default();
         rules.prepare_update(&resource, &mut new, old.value(), subresource);
+        certificates::date(call, &mut new, old.value());
         self.mutate_admission(&resource, &mut new, Some(old.value()))?;
         // Of what was stored under another edition of the schema nothing is known.
         let held = if old.epoch() == resource.epoch {

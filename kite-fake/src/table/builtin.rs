@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::cells::{NONE, UNSET, count, list, number, or, pairs, plain, text};
-use super::{AGE, Column, NAME, age, autoscaler, others, plumbing, pods, workloads};
+use super::{AGE, Column, NAME, age, autoscaler, certificates, others, plumbing, pods, workloads};
 use crate::registry::Resource;
 
 /// Makes the cells of an object.
@@ -39,6 +39,9 @@ pub(super) fn printer(group: &str, kind: &str) -> (&'static [Column], Cells) {
         ("networking.k8s.io", "Ingress") => (others::INGRESS, others::ingress),
         ("networking.k8s.io", "IngressClass") => (others::INGRESS_CLASS, others::ingress_class),
         ("networking.k8s.io", "NetworkPolicy") => (others::POLICY, others::policy),
+        ("certificates.k8s.io", "CertificateSigningRequest") => {
+            (certificates::REQUEST, certificates::request)
+        }
         ("coordination.k8s.io", "Lease") => (others::LEASE, others::lease),
         ("rbac.authorization.k8s.io", "RoleBinding") => (others::BINDING, others::binding),
         ("rbac.authorization.k8s.io", "ClusterRoleBinding") => {

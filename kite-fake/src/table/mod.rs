@@ -5,6 +5,7 @@ mod age;
 mod autoscaler;
 mod builtin;
 mod cells;
+mod certificates;
 mod custom;
 mod jsonpath;
 mod others;

@@ -90,6 +90,13 @@ fn spaced(value: &Value) -> String {
     }
 }
 
+/// Who asked the recorded server.
+const RECORDER: [(&str, &str); 3] = [
+    ("Impersonate-User", "admin"),
+    ("Impersonate-Uid", "1"),
+    ("Impersonate-Group", "system:masters"),
+];
+
 impl Runner {
     pub fn new(cluster: FakeCluster) -> Self {
         Self {
@@ -144,6 +151,13 @@ impl Runner {
                 "Content-Type".into(),
                 text(&spec["content_type"], "application/json"),
             ));
+        }
+        let own = |name: &str| {
+            let mut given = spec["headers"].as_object().into_iter().flatten();
+            given.any(|(n, _)| n.to_lowercase().starts_with(name))
+        };
+        if !own("authorization") && !own("impersonate") {
+            headers.extend(RECORDER.map(|(name, value)| (name.into(), value.into())));
         }
         for (name, value) in spec["headers"].as_object().into_iter().flatten() {
             headers.retain(|(n, _)| !n.eq_ignore_ascii_case(name));
