@@ -27,12 +27,13 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
-use crate::fields::Reset;
+use crate::fields::{Reset, Versions};
 use crate::metadata;
 use crate::names::NameRule;
 use crate::schema::{FieldError, Schema, Validation};
 
-use crate::members::{copy, number, object_mut, set};
+use crate::members::{copy, number, object_mut, set, text};
+use crate::registry::join_version;
 use table::Rules;
 
 /// What allocations need to know of the other objects.
@@ -58,6 +59,7 @@ pub struct BuiltIn {
     kind: &'static str,
     rules: Rules,
     schema: OnceLock<Arc<Schema>>,
+    versions: Versions,
     empty: OnceLock<Value>,
 }
 
@@ -118,10 +120,26 @@ impl BuiltIn {
     /// Brings an object that was stored in another version, or in another group,
     /// into this one.
     pub fn convert(&self, object: &mut Value) {
-        if self.kind == "Event" && kinds::events::convert(object, self.group) {
-            // What was read before fits its own schema; only presence differs.
-            let _ = shape::normalize(self.schema(), object);
+        let Some(convert) = self.rules.convert else {
+            return;
+        };
+        let version = self.api_version();
+        if text(object, "apiVersion") == version {
+            return;
         }
+        convert(object);
+        set(object, "apiVersion", version);
+        // What was read before fits its own schema; only presence differs.
+        let _ = shape::normalize(self.schema(), object);
+    }
+
+    fn api_version(&self) -> String {
+        join_version(self.group, self.version)
+    }
+
+    /// The versions of a kind that has several: managers of fields may have used another.
+    pub(crate) fn versions(&self) -> Option<&Versions> {
+        self.rules.convert.map(|_| &self.versions)
     }
 
     /// Sets what only the server sets on a new object, and drops what a client may not (status).
@@ -287,6 +305,24 @@ pub fn kind(group: &str, version: &str, kind: &str) -> Option<&'static BuiltIn> 
     table::KINDS
         .iter()
         .find(|entry| entry.kind == kind && entry.group == group && entry.version == version)
+}
+
+/// The schema of a kind that has several versions in one of them.
+fn schema_in(name: &str, api_version: &str) -> Option<&'static Arc<Schema>> {
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    let found = kind(group, version, name)?;
+    found.rules.convert?;
+    Some(found.schema())
+}
+
+/// An object of a built-in kind in another version of it; as it is, if there is none.
+pub(crate) fn in_version(object: &Value, api_version: &str) -> Value {
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    let mut object = object.clone();
+    if let Some(found) = kind(group, version, text(&object, "kind")) {
+        found.convert(&mut object);
+    }
+    object
 }
 
 /// Brings the `metadata` of a custom resource into the form in which the server

@@ -6,11 +6,12 @@ use std::sync::{Arc, LazyLock};
 
 use k8s_openapi::api::{
     admissionregistration::v1 as admission, apps::v1 as apps, authentication::v1 as authn,
-    authorization::v1 as authz, autoscaling::v2 as autoscaling, batch::v1 as batch,
-    certificates::v1 as certificates, coordination::v1 as coordination, core::v1 as core,
-    discovery::v1 as discovery, events::v1 as events, flowcontrol::v1 as flowcontrol,
-    networking::v1 as networking, node::v1 as node, policy::v1 as policy, rbac::v1 as rbac,
-    resource::v1 as resource, scheduling::v1 as scheduling, storage::v1 as storage,
+    authorization::v1 as authz, autoscaling::v1 as autoscaling_v1, autoscaling::v2 as autoscaling,
+    batch::v1 as batch, certificates::v1 as certificates, coordination::v1 as coordination,
+    core::v1 as core, discovery::v1 as discovery, events::v1 as events,
+    flowcontrol::v1 as flowcontrol, networking::v1 as networking, node::v1 as node,
+    policy::v1 as policy, rbac::v1 as rbac, resource::v1 as resource, scheduling::v1 as scheduling,
+    storage::v1 as storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1 as apiregistration;
@@ -75,6 +76,7 @@ const TYPES: &[Type] = types! {
         "scheduling.k8s.io" "v1" scheduling: PriorityClass;
         "storage.k8s.io" "v1" storage: CSIDriver CSINode CSIStorageCapacity StorageClass
             VolumeAttachment VolumeAttributesClass;
+        "autoscaling" "v1" autoscaling_v1: HorizontalPodAutoscaler;
         "autoscaling" "v2" autoscaling: HorizontalPodAutoscaler;
         "admissionregistration.k8s.io" "v1" admission: MutatingWebhookConfiguration
             ValidatingWebhookConfiguration ValidatingAdmissionPolicy

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::BuiltIn;
 use super::kinds::{
-    certificates, config, endpoints, events, network, pod, pod_changes, pod_rules, quotas, rbac,
-    service, service_rules, small, storage, workload, workload_rules,
+    autoscaler, certificates, config, endpoints, events, network, pod, pod_changes, pod_rules,
+    quotas, rbac, service, service_rules, small, storage, workload, workload_rules,
 };
-use crate::fields::Reset;
+use crate::fields::{Reset, Versions};
 use crate::names::NameRule;
 use crate::schema::Validation;
 
@@ -26,6 +26,8 @@ pub(super) struct Rules {
     pub(super) status: bool,
     /// A new object keeps the status that it came with: a kubelet reports both at once.
     pub(super) born_with_status: bool,
+    /// Brings an object of the kind's other version into this one, where it has two.
+    pub(super) convert: Option<fn(&mut Value)>,
     /// What each endpoint leaves as it is, where that is not the status or all but it.
     pub(super) reset: Option<fn(&str) -> Reset>,
     /// Members whose change counts in `metadata.generation`; none: it has none.
@@ -53,6 +55,7 @@ const NAMESPACED: Rules = Rules {
     name: NameRule::Subdomain,
     status: false,
     born_with_status: false,
+    convert: None,
     reset: None,
     generation: &[],
     create_on_update: false,
@@ -90,6 +93,7 @@ const fn entry(
         kind,
         rules,
         schema: OnceLock::new(),
+        versions: Versions::built_in(kind, super::schema_in, super::in_version),
         empty: OnceLock::new(),
     }
 }
@@ -103,7 +107,7 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-pub(super) static KINDS: [BuiltIn; 64] = [
+pub(super) static KINDS: [BuiltIn; 65] = [
     entry(
         "",
         "v1",
@@ -130,6 +134,7 @@ pub(super) static KINDS: [BuiltIn; 64] = [
         Rules {
             name: NameRule::PathSegment,
             create_on_update: true,
+            convert: Some(events::to_core),
             validate: events::validate,
             ..NAMESPACED
         },
@@ -396,6 +401,7 @@ pub(super) static KINDS: [BuiltIn; 64] = [
         "Event",
         Rules {
             create_on_update: true,
+            convert: Some(events::to_events),
             validate: events::validate,
             validate_new: events::validate_new,
             validate_update: events::validate_update,
@@ -605,10 +611,25 @@ pub(super) static KINDS: [BuiltIn; 64] = [
     ),
     entry(
         "autoscaling",
+        "v1",
+        "HorizontalPodAutoscaler",
+        Rules {
+            convert: Some(autoscaler::to_v1),
+            default: autoscaler::default_v1,
+            prepare_create: autoscaler::prepare_v1,
+            prepare_update: autoscaler::prepare_v1_update,
+            validate: autoscaler::validate_v1,
+            status: true,
+            ..NAMESPACED
+        },
+    ),
+    entry(
+        "autoscaling",
         "v2",
         "HorizontalPodAutoscaler",
         Rules {
-            default: small::default_autoscaler,
+            convert: Some(autoscaler::to_v2),
+            default: autoscaler::default_v2,
             validate: workload_rules::validate_autoscaler,
             status: true,
             ..NAMESPACED

@@ -116,7 +116,7 @@ impl Reset {
 pub struct Context<'a> {
     /// The schema of the kind, with `metadata`.
     pub schema: &'a Schema,
-    /// The schemas of all versions of a custom resource; `None` where all
+    /// The versions of a resource that has several of its own; `None` where all
     /// managers are seen through [`Self::schema`].
     pub versions: Option<&'a Versions>,
     /// Who makes the change.
@@ -213,9 +213,8 @@ pub fn apply(
         for entry in &entries.0 {
             owned.union_with(&entry.fields);
         }
-        let schema =
-            versions::last_applied(context, &mine.manager, &merged).map_err(ApplyError::Typed)?;
-        prune::prune(Some(schema), &mut merged, &mine.fields, &owned);
+        versions::prune(context, &mine.manager, &mut merged, &mine.fields, &owned)
+            .map_err(ApplyError::Typed)?;
     }
 
     let differences = versions::Differences::between(context, base, &merged, &entries)
@@ -308,8 +307,8 @@ pub fn update(context: &Context<'_>, live: Option<&Value>, mut new: Value) -> Va
 /// What does not fit.
 fn fits(context: &Context<'_>, state: &Value) -> Result<(), String> {
     match context.versions {
-        Some(_) => typed::check_state(context.schema, state),
-        None => Ok(()),
+        Some(versions) if versions.is_plain() => typed::check_state(context.schema, state),
+        _ => Ok(()),
     }
 }
 

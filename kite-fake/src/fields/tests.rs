@@ -312,7 +312,7 @@ fn typed_errors_name_the_object() {
 /// A state that an earlier edition of the schema allowed.
 #[test]
 fn nothing_can_be_applied_to_what_does_not_fit_the_schema() {
-    let versions = Versions::from([("example.com/v1".to_owned(), Arc::new(SCHEMA.clone()))]);
+    let versions = Versions::from_iter([("example.com/v1".to_owned(), Arc::new(SCHEMA.clone()))]);
     let (empty, one) = (json!({}), manager("one", Operation::Apply));
     let other = manager("other", Operation::Update);
     let context = |manager| Context {

@@ -30,6 +30,8 @@ struct Row {
     all: bool,
     verbs: &'static [&'static str],
     subresources: &'static [&'static str],
+    /// The version that objects are stored in, where that is another.
+    stored: Option<&'static str>,
 }
 
 const fn row(
@@ -49,6 +51,7 @@ const fn row(
         all: false,
         verbs: STANDARD,
         subresources: &[],
+        stored: None,
     }
 }
 
@@ -63,6 +66,10 @@ impl Row {
     }
     const fn with(mut self, subresources: &'static [&'static str]) -> Self {
         self.subresources = subresources;
+        self
+    }
+    const fn stored(mut self, version: &'static str) -> Self {
+        self.stored = Some(version);
         self
     }
     const fn verbs(mut self, verbs: &'static [&'static str]) -> Self {
@@ -200,7 +207,10 @@ const TABLE: &[Row] = &[
         "endpointslices",
         NS,
     ),
-    row("events.k8s.io", "v1", "Event", "events", NS).short(&["ev"]),
+    // Stored as events of the core group, so that each reading converts.
+    row("events.k8s.io", "v1", "Event", "events", NS)
+        .short(&["ev"])
+        .stored("core/v1"),
     row(NETWORKING, "v1", "Ingress", "ingresses", NS)
         .short(&["ing"])
         .with(STATUS),
@@ -278,6 +288,17 @@ const TABLE: &[Row] = &[
         CLUSTER,
     )
     .with(STATUS),
+    row(
+        "autoscaling",
+        "v1",
+        "HorizontalPodAutoscaler",
+        "horizontalpodautoscalers",
+        NS,
+    )
+    .short(&["hpa"])
+    .all()
+    .with(STATUS)
+    .stored("v2"),
     row(
         "autoscaling",
         "v2",
@@ -410,11 +431,7 @@ fn resource(row: &Row) -> Resource {
         versions: None,
         columns: Vec::new(),
         selectable_fields: selectable.iter().map(|s| (*s).to_owned()).collect(),
-        storage_version: match row.group {
-            // Stored as events of the core group, so that each reading converts.
-            "events.k8s.io" => "core/v1".to_owned(),
-            _ => row.version.to_owned(),
-        },
+        storage_version: row.stored.unwrap_or(row.version).to_owned(),
         origin: if row.verbs == CREATE {
             Origin::Virtual
         } else {

@@ -64,7 +64,7 @@ pub fn resources(crd: &Value, epoch: u64) -> Vec<Resource> {
         .iter()
         .filter(|v| v["served"] == true)
         .filter_map(|version| {
-            let schema = schemas.get(&join_version(&group, &text(&version["name"])))?;
+            let schema = schemas.schema(&join_version(&group, &text(&version["name"])))?;
             Some(Resource {
                 group: group.clone(),
                 version: text(&version["name"]),

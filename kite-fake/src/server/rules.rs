@@ -355,7 +355,10 @@ pub(crate) fn with_context<T>(
     };
     work(&Context {
         schema: &call.resource.schema,
-        versions: call.resource.versions.as_deref(),
+        versions: match &rules {
+            Rules::BuiltIn(kind) => kind.versions(),
+            _ => call.resource.versions.as_deref(),
+        },
         manager,
         reset: rules.reset(&call.resource, &manager.subresource),
         empty,

@@ -37,7 +37,7 @@ fn declared(resource: &Resource) -> Vec<(Column, JsonPath)> {
 
 /// `columnDefinitions` of a custom resource.
 pub(super) fn columns(resource: &Resource) -> Value {
-    let mut columns = vec![definition(resource, &NAME)];
+    let mut columns = vec![definition(&resource.schema, &NAME)];
     for (column, _) in declared(resource) {
         let description = if column.description.is_empty() {
             format!(

@@ -19,10 +19,11 @@ use serde_json::{Value, json};
 pub use age::human_duration;
 pub use jsonpath::JsonPath;
 
+use crate::builtin::{BuiltIn, kind};
 use crate::registry::Resource;
 use crate::rest::media::Shape;
 use crate::rest::query::Query;
-use crate::schema::object_meta;
+use crate::schema::{Schema, object_meta};
 use crate::status::Status;
 
 /// What the rows of a table carry beside their cells (`includeObject`).
@@ -178,9 +179,11 @@ fn columns_of(resource: &Resource) -> Value {
         return custom::columns(resource);
     }
     let (columns, _) = builtin::printer(&resource.group, &resource.kind);
+    let printed = printed(resource);
+    let schema = printed.map_or(&*resource.schema, |kind| kind.schema());
     columns
         .iter()
-        .map(|column| definition(resource, column))
+        .map(|column| definition(schema, column))
         .collect()
 }
 
@@ -189,15 +192,28 @@ fn cells_of(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
         return custom::cells(resource, object, now);
     }
     let (_, cells) = builtin::printer(&resource.group, &resource.kind);
-    cells(object, now)
+    let Some(printed) = printed(resource) else {
+        return cells(object, now);
+    };
+    let mut object = object.clone();
+    printed.convert(&mut object);
+    cells(&object, now)
 }
 
-fn definition(resource: &Resource, column: &Column) -> Value {
+/// The kind in the version that tables are made from, where that is another: the stored one.
+fn printed(resource: &Resource) -> Option<&'static BuiltIn> {
+    if resource.version == resource.storage_version {
+        return None;
+    }
+    kind(&resource.group, &resource.storage_version, &resource.kind)
+}
+
+fn definition(schema: &Schema, column: &Column) -> Value {
     json!({
         "name": column.name,
         "type": column.kind,
         "format": column.format,
-        "description": described(resource, column.description),
+        "description": described(schema, column.description),
         "priority": column.priority,
     })
 }
@@ -212,11 +228,11 @@ fn described_metadata(name: &str) -> String {
 }
 
 /// The documentation of a field, or the text itself if it names none.
-fn described(resource: &Resource, text: &str) -> String {
+fn described(schema: &Schema, text: &str) -> String {
     let meta = object_meta();
     let (mut schema, path) = match text.strip_prefix("metadata.") {
         Some(rest) => (Some(&*meta), rest),
-        None => (Some(&*resource.schema), text),
+        None => (Some(schema), text),
     };
     for name in path.split('.') {
         schema = schema.and_then(|s| s.properties.get(name).map(AsRef::as_ref));

@@ -22,15 +22,19 @@ const NAMES: &[(&str, &str)] = &[
     ("source", "deprecatedSource"),
 ];
 
-/// Brings an event into the form of a group; `true` if it had the other one.
-pub(in crate::builtin) fn convert(event: &mut Value, group: &str) -> bool {
-    let old_form = event.get("apiVersion").and_then(Value::as_str) == Some("v1");
-    let wants_old = group.is_empty();
-    if old_form == wants_old {
-        return false;
-    }
+/// Brings an event of `events.k8s.io/v1` into `v1`.
+pub(in crate::builtin) fn to_core(event: &mut Value) {
+    convert(event, true);
+}
+
+/// Brings an event of `v1` into `events.k8s.io/v1`.
+pub(in crate::builtin) fn to_events(event: &mut Value) {
+    convert(event, false);
+}
+
+fn convert(event: &mut Value, wants_old: bool) {
     let Value::Object(members) = event else {
-        return false;
+        return;
     };
     let mut converted = Map::new();
     for (name, value) in std::mem::take(members) {
@@ -44,12 +48,7 @@ pub(in crate::builtin) fn convert(event: &mut Value, group: &str) -> bool {
             .unwrap_or(name);
         converted.insert(name, value);
     }
-    converted.insert(
-        "apiVersion".to_owned(),
-        Value::from(if wants_old { "v1" } else { "events.k8s.io/v1" }),
-    );
     *members = converted;
-    true
 }
 
 /// Checks an event of either form; errors name the members of `v1`.

@@ -1,6 +1,7 @@
 //! What single kinds want beside their schemas: defaults, preparation, validation.
 
 pub(super) mod allocation;
+pub(super) mod autoscaler;
 pub(super) mod certificates;
 pub(super) mod config;
 pub(super) mod containers;

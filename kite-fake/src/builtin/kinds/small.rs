@@ -1,4 +1,4 @@
-//! Kinds with few rules: Namespace, Lease, budgets, autoscalers, registrations.
+//! Kinds with few rules: Namespace, Lease, budgets, registrations.
 
 use serde_json::{Value, json};
 
@@ -237,34 +237,6 @@ pub(in crate::builtin) fn validate_priority_class_update(
 }
 
 /// An autoscaler without metrics looks at the processor.
-pub(in crate::builtin) fn default_autoscaler(autoscaler: &mut Value) {
-    let spec = object_mut(autoscaler, "spec");
-    default(spec, "minReplicas", 1);
-    if list(spec, "metrics").is_empty() {
-        set(
-            spec,
-            "metrics",
-            json!([{"type": "Resource", "resource": {"name": "cpu",
-                "target": {"type": "Utilization", "averageUtilization": 80}}}]),
-        );
-    }
-    if !has(spec, "behavior") {
-        return;
-    }
-    // What one side leaves open, and the other side, goes by what was before there was
-    // a choice.
-    let behavior = object_mut(spec, "behavior");
-    let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
-    let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
-    let up = object_mut(behavior, "scaleUp");
-    default(up, "stabilizationWindowSeconds", 0);
-    default(up, "policies", json!([pods, percent]));
-    default(up, "selectPolicy", "Max");
-    let down = object_mut(behavior, "scaleDown");
-    default(down, "policies", json!([percent]));
-    default(down, "selectPolicy", "Max");
-}
-
 pub(in crate::builtin) fn default_validating_webhooks(object: &mut Value) {
     webhooks(object, false);
 }

@@ -5,6 +5,7 @@ mod apply;
 mod deletion;
 mod metadata;
 mod patches;
+mod versions;
 
 use bytes::Bytes;
 use http::Request;
