@@ -56,7 +56,7 @@ macro_rules! types {
 }
 
 const TYPES: &[Type] = types! {
-        "" "v1" core: ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume
+        "" "v1" core: Binding ComponentStatus ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume
             PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret
             Service ServiceAccount;
         "apps" "v1" apps: ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet;

@@ -107,7 +107,9 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-pub(super) static KINDS: [BuiltIn; 65] = [
+pub(super) static KINDS: [BuiltIn; 67] = [
+    entry("", "v1", "Binding", NAMESPACED),
+    entry("", "v1", "ComponentStatus", CLUSTER),
     entry(
         "",
         "v1",

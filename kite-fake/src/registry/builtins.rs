@@ -17,6 +17,7 @@ const SINGLE: &[&str] = &[
     "create", "delete", "get", "list", "patch", "update", "watch",
 ];
 const CREATE: &[&str] = &["create"];
+const READ: &[&str] = &["get", "list"];
 
 /// One row: what differs from type to type. The plural is given, the singular
 /// is the kind in lower case.
@@ -32,6 +33,8 @@ struct Row {
     subresources: &'static [&'static str],
     /// The version that objects are stored in, where that is another.
     stored: Option<&'static str>,
+    /// What is said of requests for it, where it is deprecated.
+    deprecation: Option<&'static str>,
 }
 
 const fn row(
@@ -52,6 +55,7 @@ const fn row(
         verbs: STANDARD,
         subresources: &[],
         stored: None,
+        deprecation: None,
     }
 }
 
@@ -70,6 +74,10 @@ impl Row {
     }
     const fn stored(mut self, version: &'static str) -> Self {
         self.stored = Some(version);
+        self
+    }
+    const fn deprecated(mut self, warning: &'static str) -> Self {
+        self.deprecation = Some(warning);
         self
     }
     const fn verbs(mut self, verbs: &'static [&'static str]) -> Self {
@@ -93,8 +101,15 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 const AUTHZ: &str = "authorization.k8s.io";
 
 const TABLE: &[Row] = &[
+    row("", "v1", "Binding", "bindings", NS).verbs(CREATE),
+    row("", "v1", "ComponentStatus", "componentstatuses", CLUSTER)
+        .short(&["cs"])
+        .verbs(READ)
+        .deprecated("v1 ComponentStatus is deprecated in v1.19+"),
     row("", "v1", "ConfigMap", "configmaps", NS).short(&["cm"]),
-    row("", "v1", "Endpoints", "endpoints", NS).short(&["ep"]),
+    row("", "v1", "Endpoints", "endpoints", NS)
+        .short(&["ep"])
+        .deprecated("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
     row("", "v1", "Event", "events", NS).short(&["ev"]),
     row("", "v1", "LimitRange", "limitranges", NS).short(&["limits"]),
     row("", "v1", "Namespace", "namespaces", CLUSTER)
@@ -432,13 +447,13 @@ fn resource(row: &Row) -> Resource {
         columns: Vec::new(),
         selectable_fields: selectable.iter().map(|s| (*s).to_owned()).collect(),
         storage_version: row.stored.unwrap_or(row.version).to_owned(),
-        origin: if row.verbs == CREATE {
+        origin: if row.verbs == CREATE || row.verbs == READ {
             Origin::Virtual
         } else {
             Origin::BuiltIn
         },
         epoch: 0,
-        deprecation: None,
+        deprecation: row.deprecation.map(str::to_owned),
         definition: None,
         terminating: false,
     }

@@ -16,6 +16,7 @@ mod certificates;
 #[cfg(test)]
 mod certificates_tests;
 mod commit;
+mod components;
 #[cfg(test)]
 mod core_tests;
 pub mod crds;
@@ -484,13 +485,10 @@ impl ApiServer {
             return Ok(Answer::Response(respond::outcome(call, &outcome)?));
         }
         let posts_to_all = call.resource.namespaced && call.target.namespace.is_none();
+        if call.resource.origin == Origin::Virtual {
+            return self.answered(call);
+        }
         let outcome = match (&call.method, &call.target.name) {
-            (&Method::POST, None) if call.resource.origin == Origin::Virtual => {
-                self.review(call)?
-            }
-            _ if call.resource.origin == Origin::Virtual => {
-                return Err(Status::method_not_allowed());
-            }
             (&Method::GET, None) => return self.list_or_watch(call),
             (&Method::GET, Some(_)) if call.target.watch_prefix => {
                 return self.list_or_watch(call);

@@ -366,7 +366,10 @@ pub(crate) fn long_list(call: &Call, list: &List) -> Option<Unwritten> {
 
 fn list_metadata(call: &Call, list: &List) -> Value {
     let mut metadata = Map::new();
-    metadata.insert("resourceVersion".into(), list.revision.to_string().into());
+    // What is not stored has no state to name.
+    if list.revision > 0 {
+        metadata.insert("resourceVersion".into(), list.revision.to_string().into());
+    }
     if let Some(token) = &list.continue_token {
         metadata.insert("continue".into(), token.as_str().into());
     } else if call.resource.is_custom() && call.accepted.shape == Shape::Plain {

@@ -51,6 +51,7 @@ pub(super) fn printer(group: &str, kind: &str) -> (&'static [Column], Cells) {
         ("policy", "PodDisruptionBudget") => (others::BUDGET, others::budget),
         ("scheduling.k8s.io", "PriorityClass") => (others::PRIORITY, others::priority),
         ("apiregistration.k8s.io", "APIService") => (others::API_SERVICE, others::api_service),
+        ("", "ComponentStatus") => (plumbing::COMPONENT, plumbing::component),
         ("", "PodTemplate") => (plumbing::POD_TEMPLATE, plumbing::pod_template),
         ("apps", "ControllerRevision") => (plumbing::REVISION, plumbing::revision),
         ("autoscaling", "HorizontalPodAutoscaler") => {

@@ -36,6 +36,31 @@ pub(super) fn pod_template(object: &Value, _: Timestamp) -> Vec<Value> {
     ]
 }
 
+pub(super) const COMPONENT: &[Column] = &[
+    NAME,
+    Column::text("Status", "Status of the component conditions"),
+    Column::text("Message", "Message of the component conditions"),
+    Column::text("Error", "Error of the component conditions"),
+];
+
+pub(super) fn component(object: &Value, _: Timestamp) -> Vec<Value> {
+    let health = list(object, "/conditions")
+        .iter()
+        .find(|condition| condition["type"] == "Healthy");
+    let status = match health {
+        Some(found) if found["status"] == "True" => "Healthy",
+        Some(_) => "Unhealthy",
+        None => "Unknown",
+    };
+    let of = |member: &str| health.map_or("", |found| text(found, member));
+    vec![
+        name(object),
+        status.into(),
+        of("/message").into(),
+        of("/error").into(),
+    ]
+}
+
 pub(super) const REVISION: &[Column] = &[
     NAME,
     Column::text("Controller", "Controller of the object"),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::builtin::check;
 use crate::fields::Reset;
-use crate::members::{copy, has, list, number, object_mut, set, text};
+use crate::members::{copy, has, list, list_mut, number, object_mut, set, text, unset};
 use crate::names;
 use crate::schema::{FieldError, Validation};
 
@@ -95,7 +95,7 @@ pub(in crate::builtin) fn reset(subresource: &str) -> Reset {
 /// A request itself never changes, and what came of it only on paths of its own.
 pub(in crate::builtin) fn prepare_update(new: &mut Value, old: &Value, subresource: &str) {
     copy(new, old, "spec");
-    let given = new["status"].take();
+    let given = unset(new, "status").unwrap_or_default();
     match subresource {
         "status" => {
             set(new, "status", given);
@@ -126,7 +126,7 @@ fn keep_decisions(new: &mut Value, old: &Value) {
             continue;
         }
         let mut before = before.into_iter();
-        for condition in crate::members::list_mut(&mut new["status"], "conditions") {
+        for condition in list_mut(object_mut(new, "status"), "conditions") {
             if text(condition, "type") == decision
                 && let Some(kept) = before.next()
             {
@@ -138,7 +138,7 @@ fn keep_decisions(new: &mut Value, old: &Value) {
 
 /// Times of conditions that came without: now, or when the condition came to be what it is.
 pub(crate) fn date_conditions(new: &mut Value, old: &Value, now: &str) {
-    for condition in crate::members::list_mut(&mut new["status"], "conditions") {
+    for condition in list_mut(object_mut(new, "status"), "conditions") {
         if !has(condition, "lastUpdateTime") {
             set(condition, "lastUpdateTime", now);
         }
