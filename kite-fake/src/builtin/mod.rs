@@ -347,6 +347,11 @@ pub fn normalize_metadata(object: &mut Value) -> Result<(), String> {
     shape::normalize(root, object)
 }
 
+/// Whether a kind is left out, because the types that this is built with lack it.
+pub(crate) fn is_later(group: &str, version: &str, name: &str) -> bool {
+    name.starts_with("MutatingAdmissionPolicy") && !schemas::has(group, version, name)
+}
+
 /// The schema of a kind; `None` if it is not built in.
 pub fn schema(group: &str, version: &str, name: &str) -> Option<Arc<Schema>> {
     kind(group, version, name).map(|kind| Arc::clone(kind.schema()))

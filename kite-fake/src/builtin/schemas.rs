@@ -88,6 +88,27 @@ const TYPES: &[Type] = types! {
             SelfSubjectRulesReview SubjectAccessReview;
 };
 
+/// Kinds that only newer releases have types for.
+const LATER: &[Type] = later();
+
+#[rustfmt::skip]
+const fn later() -> &'static [Type] {
+    k8s_openapi::k8s_if_ge_1_36! {
+        return types! {
+            "admissionregistration.k8s.io" "v1" admission: MutatingAdmissionPolicy
+                MutatingAdmissionPolicyBinding;
+        };
+    }
+    k8s_openapi::k8s_if_le_1_35! {
+        return &[];
+    }
+}
+
+/// All kinds that there are types for.
+fn all() -> impl Iterator<Item = &'static Type> {
+    TYPES.iter().chain(LATER)
+}
+
 /// The completed definitions of some kinds and of what they refer to.
 fn definitions(of: impl Iterator<Item = &'static Type>) -> Value {
     let mut generator = SchemaGenerator::default();
@@ -103,12 +124,12 @@ fn definitions(of: impl Iterator<Item = &'static Type>) -> Value {
 
 /// The definitions of all kinds. Most share most of what they refer to, so that
 /// all together take little more than the greatest alone.
-static DEFINITIONS: LazyLock<Value> = LazyLock::new(|| definitions(TYPES.iter()));
+static DEFINITIONS: LazyLock<Value> = LazyLock::new(|| definitions(all()));
 
 /// The schemas of the kinds that hold a template of Pods, and of Pods: each
 /// would take nearly as long alone as all together.
 static WORKLOADS: LazyLock<BTreeMap<String, Arc<Schema>>> =
-    LazyLock::new(|| schemas(TYPES.iter().filter(|entry| entry.has_pods())));
+    LazyLock::new(|| schemas(all().filter(|entry| entry.has_pods())));
 
 fn schemas(of: impl Iterator<Item = &'static Type>) -> BTreeMap<String, Arc<Schema>> {
     // Generated schemas are well formed; a failure here would leave kinds without
@@ -117,9 +138,7 @@ fn schemas(of: impl Iterator<Item = &'static Type>) -> BTreeMap<String, Arc<Sche
 }
 
 fn type_of(group: &str, version: &str, kind: &str) -> Option<&'static Type> {
-    TYPES
-        .iter()
-        .find(|entry| entry.kind == kind && entry.group == group && entry.version == version)
+    all().find(|entry| entry.kind == kind && entry.group == group && entry.version == version)
 }
 
 /// The completed JSON schema of a kind with its type's name; `None` if it is not built in.
@@ -160,6 +179,12 @@ fn references(schema: &Value) -> Vec<String> {
         Value::Array(elements) => elements.iter().flat_map(references).collect(),
         _ => Vec::new(),
     }
+}
+
+/// Whether there is a type for a kind: who builds with those of an earlier release has none
+/// for what came since.
+pub(super) fn has(group: &str, version: &str, kind: &str) -> bool {
+    type_of(group, version, kind).is_some()
 }
 
 /// The schema of a kind; `None` if it is not built in.

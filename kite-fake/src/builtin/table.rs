@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::BuiltIn;
 use super::kinds::{
     autoscaler, certificates, config, endpoints, events, network, pod, pod_changes, pod_rules,
-    quotas, rbac, service, service_rules, small, storage, workload, workload_rules,
+    policies, quotas, rbac, service, service_rules, small, storage, workload, workload_rules,
 };
 use crate::fields::{Reset, Versions};
 use crate::names::NameRule;
@@ -107,7 +107,7 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-pub(super) static KINDS: [BuiltIn; 67] = [
+pub(super) static KINDS: [BuiltIn; 69] = [
     entry("", "v1", "Binding", NAMESPACED),
     entry("", "v1", "ComponentStatus", CLUSTER),
     entry(
@@ -673,6 +673,28 @@ pub(super) static KINDS: [BuiltIn; 67] = [
         "ValidatingAdmissionPolicyBinding",
         Rules {
             default: small::default_policy_binding,
+            generation: &["spec"],
+            ..CLUSTER
+        },
+    ),
+    entry(
+        ADMISSION,
+        "v1",
+        "MutatingAdmissionPolicy",
+        Rules {
+            default: small::default_policy,
+            validate: policies::validate_mutating,
+            generation: &["spec"],
+            ..CLUSTER
+        },
+    ),
+    entry(
+        ADMISSION,
+        "v1",
+        "MutatingAdmissionPolicyBinding",
+        Rules {
+            default: small::default_policy_binding,
+            validate: policies::validate_mutating_binding,
             generation: &["spec"],
             ..CLUSTER
         },

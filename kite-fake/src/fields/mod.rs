@@ -19,6 +19,8 @@
 //! written: see [`same_but_for_times`].
 
 mod compare;
+#[cfg(feature = "cel")]
+mod configure;
 mod conflict;
 mod last_applied;
 mod managed;
@@ -36,6 +38,8 @@ use serde_json::Value;
 
 use crate::schema::Schema;
 
+#[cfg(feature = "cel")]
+pub(crate) use configure::configured;
 pub use conflict::{Conflict, Conflicts};
 pub use managed::{BEFORE_FIRST_APPLY, same_but_for_times};
 pub use noop::{Named, is_unchanged};

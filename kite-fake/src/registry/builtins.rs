@@ -354,6 +354,20 @@ const TABLE: &[Row] = &[
         CLUSTER,
     ),
     row(
+        ADMISSION,
+        "v1",
+        "MutatingAdmissionPolicy",
+        "mutatingadmissionpolicies",
+        CLUSTER,
+    ),
+    row(
+        ADMISSION,
+        "v1",
+        "MutatingAdmissionPolicyBinding",
+        "mutatingadmissionpolicybindings",
+        CLUSTER,
+    ),
+    row(
         "apiregistration.k8s.io",
         "v1",
         "APIService",
@@ -422,7 +436,8 @@ const TABLE: &[Row] = &[
 
 /// The built-in resources with their schemas.
 pub(super) fn resources() -> impl Iterator<Item = Resource> {
-    TABLE.iter().map(resource)
+    let later = |row: &&Row| crate::builtin::is_later(row.group, row.version, row.kind);
+    TABLE.iter().filter(move |row| !later(row)).map(resource)
 }
 
 fn resource(row: &Row) -> Resource {
@@ -467,11 +482,10 @@ fn categories(row: &Row) -> Vec<String> {
         "MutatingWebhookConfiguration"
             | "ValidatingWebhookConfiguration"
             | "ValidatingAdmissionPolicy"
-            | "ValidatingAdmissionPolicyBinding"
+            | "MutatingAdmissionPolicy"
             | "APIService"
             | "CustomResourceDefinition"
-    ) && row.kind != "ValidatingAdmissionPolicyBinding"
-    {
+    ) {
         vec!["api-extensions".to_owned()]
     } else {
         Vec::new()

@@ -28,8 +28,10 @@ mod validate;
 
 pub use crate::field_error::{CauseReason, FieldError, aggregate};
 pub use crate::held::Held;
+#[cfg(not(feature = "cel"))]
+pub(crate) use cel::Program;
 #[cfg(feature = "cel")]
-pub(crate) use cel::{Program, authorizer, untyped};
+pub(crate) use cel::{Program, authorizer, configuration, operations, untyped};
 pub use default::apply_defaults;
 pub use meta::{object_meta, object_meta_json};
 pub use model::{Bound, Constraints, Kind, ListType, MapType, PatchStrategy, Presence, Schema};

@@ -37,6 +37,10 @@ impl Program {
         Err(ABSENT.to_owned())
     }
 
+    pub(crate) fn compile_mutation(_: &str) -> Result<Self, String> {
+        Err(ABSENT.to_owned())
+    }
+
     pub(crate) fn uses(self, _: &str) -> bool {
         match self {}
     }

@@ -66,10 +66,12 @@ impl ApiServer {
     ) -> Result<Object, Status> {
         let resource = call.resource.clone();
         let namespace = call.namespace().to_owned();
-        let metadata = metadata_mut(&mut object)?;
-        let given = text(metadata, "name").to_owned();
+        let given = text(metadata_mut(&mut object)?, "name").to_owned();
         self.admit_namespace(&resource, &namespace, &given)?;
         refuse_terminating(&resource, &given)?;
+        self.mutate_by_policies(call, "CREATE", &mut object, None)?;
+        let metadata = metadata_mut(&mut object)?;
+        let given = text(metadata, "name").to_owned();
         // What is no number, and zero, is taken for none.
         let version = text(metadata, "resourceVersion").parse::<u64>();
         if !options.dry_run && version.is_ok_and(|version| version > 0) {

@@ -247,6 +247,30 @@ pub(crate) fn convert(resource: &Resource, mut value: Value) -> Value {
     value
 }
 
+/// Brings what a policy made of an object into the form of the kind: defaults, and nothing
+/// that the kind does not know.
+///
+/// # Errors
+/// What does not fit the kind.
+pub(crate) fn settled(resource: &Resource, mut value: Value) -> Result<Value, String> {
+    match Rules::of(resource) {
+        Rules::BuiltIn(kind) => {
+            let unknown = schema::prune(&resource.schema, &mut value);
+            if let Some(first) = unknown.first() {
+                return Err(format!("strict decoding error: unknown field \"{first}\""));
+            }
+            kind.decode(&mut value)?;
+        }
+        Rules::Custom => {
+            builtin::normalize_metadata(&mut value)?;
+            schema::prune(&resource.schema, &mut value);
+            schema::apply_defaults(&resource.schema, &mut value);
+        }
+        Rules::Definition | Rules::Plain => {}
+    }
+    Ok(value)
+}
+
 /// Brings what a client sent into the form of the kind: prunes, defaults, and
 /// tells of what was dropped. `patch` gives the text of a patch for errors,
 /// where the value came from one.

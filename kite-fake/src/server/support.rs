@@ -54,6 +54,11 @@ pub const SUPPORT: &[Row] = &[
         "`authorizer` goes by the roles and bindings alone, also where `rbac` is off, and lacks `path`, `serviceAccount` and `requestResource`; without audit annotations and type checking; expressions are compiled when they are first used",
     ),
     row(
+        "MutatingAdmissionPolicy",
+        Support::Differs,
+        "it changes what is created and updated, `/status` included; a write that it is about whose body is of a kind of its own (`scale`, `eviction`, `binding`, `token`) gets 501; what an expression makes is checked when it is made, not when the policy is stored; served where the types are those of 1.36 or later (`k8s-openapi/v1_36`)",
+    ),
+    row(
         "requests for subresources and `Webhook`",
         Support::Differs,
         "a `Webhook` is asked about objects that are created and changed, and about evictions, not about deletions, bindings and tokens; policies are",

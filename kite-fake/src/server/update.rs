@@ -91,6 +91,7 @@ impl ApiServer {
     ) -> Result<Object, Status> {
         let resource = call.resource.clone();
         let rules = Rules::of(&resource);
+        self.mutate_by_policies(call, "UPDATE", &mut new, Some(old.value()))?;
         check_version(call, &rules, old, &mut new)?;
         let before = &old.value()["metadata"];
         let metadata = metadata_mut(&mut new)?;

@@ -153,7 +153,7 @@ impl ApiServer {
             "admissionregistration.k8s.io",
             "validatingadmissionpolicybindings",
         );
-        !self.webhooks.is_empty() || self.store.count(&bindings, None) > 0
+        !self.webhooks.is_empty() || self.store.count(&bindings, None) > 0 || self.has_mutations()
     }
 
     /// Asks `webhook` about every write from now on. One of the same name is

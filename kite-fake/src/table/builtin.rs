@@ -67,9 +67,13 @@ pub(super) fn printer(group: &str, kind: &str) -> (&'static [Column], Cells) {
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => {
             (plumbing::ADMISSION_POLICY, plumbing::admission_policy)
         }
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
-            (plumbing::ADMISSION_BINDING, plumbing::admission_binding)
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => {
+            (plumbing::MUTATING_POLICY, plumbing::mutating_policy)
         }
+        (
+            "admissionregistration.k8s.io",
+            "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding",
+        ) => (plumbing::ADMISSION_BINDING, plumbing::admission_binding),
         _ => (CREATED, created),
     }
 }

@@ -193,7 +193,28 @@ pub(super) const ADMISSION_POLICY: &[Column] = &[
     AGE,
 ];
 
+pub(super) const MUTATING_POLICY: &[Column] = &[
+    NAME,
+    Column::number(
+        "Mutations",
+        "Mutations indicates the number of mutations rules defined in this configuration",
+    ),
+    Column::text(
+        "ParamKind",
+        "ParamKind specifies the kind of resources used to parameterize this policy",
+    ),
+    AGE,
+];
+
+pub(super) fn mutating_policy(object: &Value, now: Timestamp) -> Vec<Value> {
+    policy(object, "/spec/mutations", now)
+}
+
 pub(super) fn admission_policy(object: &Value, now: Timestamp) -> Vec<Value> {
+    policy(object, "/spec/validations", now)
+}
+
+fn policy(object: &Value, counted: &str, now: Timestamp) -> Vec<Value> {
     let kind = &object["spec"]["paramKind"];
     let kind = if kind.is_object() {
         format!("{}/{}", text(kind, "/apiVersion"), text(kind, "/kind"))
@@ -202,7 +223,7 @@ pub(super) fn admission_policy(object: &Value, now: Timestamp) -> Vec<Value> {
     };
     vec![
         name(object),
-        json!(list(object, "/spec/validations").len()),
+        json!(list(object, counted).len()),
         kind.into(),
         age::of(object, now),
     ]

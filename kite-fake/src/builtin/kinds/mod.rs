@@ -12,6 +12,7 @@ pub(super) mod network;
 pub(super) mod pod;
 pub(super) mod pod_changes;
 pub(super) mod pod_rules;
+pub(super) mod policies;
 pub(super) mod quotas;
 pub(super) mod rbac;
 pub(super) mod service;

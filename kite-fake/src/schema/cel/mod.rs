@@ -11,6 +11,7 @@ mod functions;
 mod lexer;
 mod library;
 mod macros;
+mod objects;
 mod program;
 mod range;
 mod review;
@@ -24,6 +25,7 @@ use serde_json::Value;
 
 pub(crate) use authorizer::authorizer;
 pub(super) use evaluate::{check_default, evaluate};
+pub(crate) use objects::{configuration, operations};
 pub(crate) use program::{Program, Reads};
 pub(super) use review::review;
 

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 
 use super::check::display;
-use super::{authorizer, functions, rewrite};
+use super::{authorizer, functions, objects, rewrite};
 use crate::memo::Memo;
 use kube_cel::KubeCelExt;
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
@@ -65,10 +65,17 @@ impl Program {
     /// text.
     pub(crate) fn compile(source: &str) -> Result<Self, String> {
         static KNOWN: Memo<Result<Program, String>> = Memo::new();
-        KNOWN.of(source, || Self::compile_anew(source))
+        KNOWN.of(source, || Self::compile_anew(source, false))
     }
 
-    fn compile_anew(source: &str) -> Result<Self, String> {
+    /// The same for an expression that says how an object is to be changed: it may make
+    /// objects.
+    pub(crate) fn compile_mutation(source: &str) -> Result<Self, String> {
+        static KNOWN: Memo<Result<Program, String>> = Memo::new();
+        KNOWN.of(source, || Self::compile_anew(source, true))
+    }
+
+    fn compile_anew(source: &str, mutating: bool) -> Result<Self, String> {
         bounded(source)?;
         let text = source.to_owned();
         // Whatever goes down the tree level by level is done there as well.
@@ -77,6 +84,7 @@ impl Program {
             let expression = parser
                 .parse(&text)
                 .map_err(|errors| syntax_errors(&text, &errors))?;
+            let expression = objects::construct(&text, expression, mutating)?;
             let expression = rewrite::expand(expression);
             if loops(&expression) > MAX_LOOPS {
                 return Err(format!(

@@ -15,8 +15,31 @@ use crate::store::Store;
 impl Write<'_> {
     /// Evaluates a policy with one set of parameters.
     pub(super) fn evaluate(&self, store: &Store, spec: &Value, params: &Value) -> Vec<Verdict> {
+        let mut scope = self.scope(store, params);
+        match scope.meets(spec) {
+            Ok(true) => {}
+            Ok(false) => return Vec::new(),
+            Err(problem) => return fails_closed(spec, problem),
+        }
+        scope.compose(spec);
+        let mut found = Vec::new();
+        for validation in list(spec, "validations") {
+            match scope.run(&validation["expression"]) {
+                Ok(Cel::Bool(true)) => {}
+                Ok(_) => found.push(Verdict {
+                    message: scope.message(validation),
+                    reason: validation["reason"].as_str().unwrap_or_default().to_owned(),
+                }),
+                Err(problem) => found.extend(fails_closed(spec, problem)),
+            }
+        }
+        found
+    }
+
+    /// What the expressions of a policy can refer to, with one set of parameters.
+    pub(super) fn scope<'s>(&'s self, store: &'s Store, params: &Value) -> Scope<'s> {
         let plain = |value: Option<&Value>| untyped(value.unwrap_or(&Value::Null));
-        let mut scope = Scope {
+        Scope {
             variables: vec![
                 ("object", plain(self.object)),
                 ("oldObject", plain(self.old)),
@@ -28,45 +51,7 @@ impl Write<'_> {
             failed: BTreeMap::new(),
             asks: (store, &self.call.identity),
             authorizer: OnceCell::new(),
-        };
-        let list = |member: &str| spec[member].as_array().into_iter().flatten();
-        let mut problems = Vec::new();
-        for condition in list("matchConditions") {
-            match scope.run(&condition["expression"]) {
-                Ok(Cel::Bool(true)) => {}
-                Ok(_) => return Vec::new(),
-                Err(problem) => problems.push(problem),
-            }
         }
-        // A condition that is false counts for more than one that fails.
-        match problems.as_slice() {
-            [] => {}
-            [problem] => return fails_closed(spec, problem.clone()),
-            many => return fails_closed(spec, format!("[{}]", many.join(", "))),
-        }
-        for variable in list("variables") {
-            let name = variable["name"].as_str().unwrap_or_default().to_owned();
-            match scope.run(&variable["expression"]) {
-                Ok(value) => {
-                    scope.composed.insert(name, value);
-                }
-                Err(problem) => {
-                    scope.failed.insert(name, problem);
-                }
-            }
-        }
-        let mut found = Vec::new();
-        for validation in list("validations") {
-            match scope.run(&validation["expression"]) {
-                Ok(Cel::Bool(true)) => {}
-                Ok(_) => found.push(Verdict {
-                    message: scope.message(validation),
-                    reason: validation["reason"].as_str().unwrap_or_default().to_owned(),
-                }),
-                Err(problem) => found.extend(fails_closed(spec, problem)),
-            }
-        }
-        found
     }
 
     /// The request as expressions see it (`AdmissionRequest`).
@@ -101,8 +86,12 @@ impl Write<'_> {
     }
 }
 
+fn list<'a>(of: &'a Value, member: &str) -> impl Iterator<Item = &'a Value> {
+    of[member].as_array().into_iter().flatten()
+}
+
 /// What the expressions of a policy can refer to.
-struct Scope<'a> {
+pub(super) struct Scope<'a> {
     variables: Vec<(&'static str, Cel)>,
     /// The policy's own variables.
     composed: BTreeMap<String, Cel>,
@@ -115,11 +104,58 @@ struct Scope<'a> {
 }
 
 impl Scope<'_> {
+    /// Whether the conditions of a policy hold.
+    pub(super) fn meets(&self, spec: &Value) -> Result<bool, String> {
+        let mut problems = Vec::new();
+        for condition in list(spec, "matchConditions") {
+            match self.run(&condition["expression"]) {
+                Ok(Cel::Bool(true)) => {}
+                Ok(_) => return Ok(false),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        // A condition that is false counts for more than one that fails.
+        match problems.as_slice() {
+            [] => Ok(true),
+            [problem] => Err(problem.clone()),
+            many => Err(format!("[{}]", many.join(", "))),
+        }
+    }
+
+    /// Evaluates the policy's own variables, in their order.
+    pub(super) fn compose(&mut self, spec: &Value) {
+        for variable in list(spec, "variables") {
+            let name = variable["name"].as_str().unwrap_or_default().to_owned();
+            match self.run(&variable["expression"]) {
+                Ok(value) => {
+                    self.composed.insert(name, value);
+                }
+                Err(problem) => {
+                    self.failed.insert(name, problem);
+                }
+            }
+        }
+    }
+
+    /// What an expression makes that may make objects.
+    pub(super) fn make(&self, expression: &Value) -> Result<Cel, String> {
+        let source = expression.as_str().unwrap_or_default();
+        let program = Program::compile_mutation(source)
+            .map_err(|why| format!("compilation failed: {why}"))?;
+        self.evaluate(&program, source)
+    }
+
     fn run(&self, expression: &Value) -> Result<Cel, String> {
         let source = expression.as_str().unwrap_or_default();
+        let program = Program::compile(source).map_err(|why| {
+            let source = source.trim();
+            format!("expression '{source}' resulted in error: compilation failed: {why}")
+        })?;
+        self.evaluate(&program, source)
+    }
+
+    fn evaluate(&self, program: &Program, source: &str) -> Result<Cel, String> {
         let told = |why: &str| format!("expression '{}' resulted in error: {why}", source.trim());
-        let program =
-            Program::compile(source).map_err(|why| told(&format!("compilation failed: {why}")))?;
         let mut variables = self.variables.clone();
         let own: std::collections::HashMap<String, Cel> =
             self.composed.clone().into_iter().collect();

@@ -1,11 +1,15 @@
 //! `ValidatingAdmissionPolicy`: rules of the cluster's own over any write, in
-//! the same language as the rules of definitions.
+//! the same language as the rules of definitions; and `MutatingAdmissionPolicy`, which
+//! changes what is written.
 
 #[cfg(feature = "cel")]
 mod expressions;
 #[cfg(not(feature = "cel"))]
 #[path = "no_expressions.rs"]
 mod expressions;
+mod mutations;
+#[cfg(feature = "cel")]
+mod patches;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -46,6 +50,9 @@ impl ApiServer {
         object: Option<&Value>,
         old: Option<&Value>,
     ) -> Result<(), Status> {
+        if let Some(object) = object {
+            self.refuse_unmutated(call, operation, object)?;
+        }
         let stored = GroupResource::new(GROUP, "validatingadmissionpolicybindings");
         // Policies say nothing of policies, lest they lock themselves in.
         if call.resource.group == GROUP || self.store.range(&stored, None, None).next().is_none() {
@@ -56,21 +63,7 @@ impl ApiServer {
             .range(&stored, None, None)
             .map(|(_, binding)| binding.clone())
             .collect();
-        let namespace = if call.resource.kind == "Namespace" && call.resource.group.is_empty() {
-            object.or(old).cloned()
-        } else {
-            let namespaces = GroupResource::new("", "namespaces");
-            let found = self.store.get(&namespaces, &Key::new("", call.namespace()));
-            found.map(|namespace| namespace.value().clone())
-        };
-        let write = Write {
-            call,
-            resource: Arc::clone(&call.resource),
-            operation,
-            object,
-            old,
-            namespace: namespace.unwrap_or(Value::Null),
-        };
+        let write = self.write_of(call, operation, object, old);
         let mut denied: Option<(String, Verdict)> = None;
         for binding in bindings {
             let binding = binding.value();
@@ -119,6 +112,31 @@ impl ApiServer {
         match denied {
             None => Ok(()),
             Some((who, verdict)) => Err(refusal(call, object.or(old), &who, &verdict)),
+        }
+    }
+
+    /// A write as policies are asked about it.
+    fn write_of<'a>(
+        &self,
+        call: &'a Call,
+        operation: &'static str,
+        object: Option<&'a Value>,
+        old: Option<&'a Value>,
+    ) -> Write<'a> {
+        let namespace = if call.resource.kind == "Namespace" && call.resource.group.is_empty() {
+            object.or(old).cloned()
+        } else {
+            let namespaces = GroupResource::new("", "namespaces");
+            let found = self.store.get(&namespaces, &Key::new("", call.namespace()));
+            found.map(|namespace| namespace.value().clone())
+        };
+        Write {
+            call,
+            resource: Arc::clone(&call.resource),
+            operation,
+            object,
+            old,
+            namespace: namespace.unwrap_or(Value::Null),
         }
     }
 

@@ -9,12 +9,30 @@ use crate::store::Store;
 impl Write<'_> {
     pub(super) fn evaluate(&self, _: &Store, _: &Value, _: &Value) -> Vec<Verdict> {
         vec![Verdict {
-            message: format!(
-                "this kite-fake was built without its feature `cel`, which admission policies \
-                 need: whether {} may be written is not known",
-                self.name()
-            ),
+            message: self.not_known(),
             reason: String::new(),
         }]
+    }
+
+    pub(super) fn meets(&self, _: &Store, _: &Value, _: &Value) -> Result<bool, String> {
+        Err(self.not_known())
+    }
+
+    pub(super) fn mutated(
+        &self,
+        _: &Store,
+        _: &Value,
+        _: &Value,
+        _: &Value,
+    ) -> Result<Value, String> {
+        Err(self.not_known())
+    }
+
+    fn not_known(&self) -> String {
+        format!(
+            "this kite-fake was built without its feature `cel`, which admission policies \
+             need: whether {} may be written is not known",
+            self.name()
+        )
     }
 }

@@ -4,6 +4,7 @@
 mod apply;
 mod deletion;
 mod metadata;
+mod mutations;
 mod patches;
 mod versions;
 
