@@ -140,6 +140,13 @@ impl Ids {
         StdRng::from_seed(seed)
     }
 
+    /// A sequence of its own, for one request that is worked on more than once: each time
+    /// it takes the same identifiers, whatever others draw meanwhile.
+    pub(crate) fn branch(&mut self) -> Self {
+        let seed = self.draw().random();
+        Self::new(seed)
+    }
+
     /// A random (version 4) UUID.
     pub fn uid(&mut self) -> String {
         let mut b: [u8; 16] = self.draw().random();

@@ -18,7 +18,8 @@ use crate::clock::Clock;
 use crate::desk::{Desk, Unserved};
 use crate::endpoint::Endpoint;
 use crate::extension::Extension;
-use crate::server::{self, Answer, ApiServer, RequestLog, Webhook};
+use crate::hooks::{Caller, Said};
+use crate::server::{self, Answer, ApiServer, Ask, RequestLog, Webhook};
 use crate::state::Snapshot;
 use crate::status::Status;
 
@@ -27,6 +28,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     admin_token: String,
     actors: OnceLock<Actors>,
+    caller: Caller,
     stop: CancellationToken,
 }
 
@@ -60,6 +62,7 @@ impl FakeCluster {
                 clock,
                 admin_token,
                 actors: OnceLock::new(),
+                caller: Caller::default(),
                 stop: CancellationToken::new(),
             }),
         }
@@ -292,12 +295,28 @@ impl FakeCluster {
         // When it is its turn: the server's time does not go back.
         let clock = Arc::clone(&self.inner.clock);
         let asked = self.ask(move |server| server.begin(request, clock.now()));
-        match asked.await {
+        Self::finished(asked.await)
+    }
+
+    /// Goes on with a request that asked webhooks.
+    pub(crate) async fn answer_asked(&self, ask: Ask, said: Vec<Said>) -> Answer {
+        let clock = Arc::clone(&self.inner.clock);
+        let asked = self.ask(move |server| server.go_on(ask, said, clock.now()));
+        Self::finished(asked.await)
+    }
+
+    fn finished(begun: Result<server::Begun, Unserved>) -> Answer {
+        match begun {
             Ok((answer, unwritten)) => server::finish(answer, unwritten),
             Err(Unserved) => Answer::Response(server::status_response(&Status::internal(
                 "the request was not served: the server panicked",
             ))),
         }
+    }
+
+    /// Who makes the calls to webhooks.
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.inner.caller
     }
 
     /// What `job` gives, done by the server when it is its turn.
@@ -364,6 +383,10 @@ impl FakeCluster {
             Answer::Response(r) => Err(BuildError::Refused {
                 what,
                 why: message(&r),
+            }),
+            Answer::Ask(_) => Err(BuildError::Refused {
+                what,
+                why: "a webhook is to be asked about it, which takes a client".to_owned(),
             }),
             Answer::Watch(_) | Answer::NotYet(_) | Answer::Extension(..) => {
                 Err(unreadable("a create was not answered as one"))

@@ -58,6 +58,7 @@
 //! | [`metadata`], [`names`] | rules that hold for all kinds |
 //! | [`discovery`], [`openapi`], [`table`] | what clients read about the API, and tables |
 //! | [`protobuf`] | what Go's clients send and read by default |
+//! | [`hooks`] | who answers for webhooks of the cluster |
 //! | [`actors`] | the controllers of the control plane, and what plays further parts of a cluster |
 //! | [`fault`] | what goes wrong between a client and its API server |
 //! | [`sim`] | reconcilers step by step, in simulated time, with every fault at every request |
@@ -74,6 +75,9 @@
 //!
 //! - `tls`: HTTPS with a certificate authority of its own
 //!   ([`FakeCluster::serve_tls`]).
+//!
+//! - `webhooks`: calls webhooks of the cluster over HTTPS ([`hooks`]); those that answer in
+//!   the same process are asked without it.
 //!
 //! Which Kubernetes it is, a feature of `k8s-openapi` says, such as `latest`. `tokio` is
 //! used with `test-util`, by which time can be virtual.
@@ -101,6 +105,7 @@ pub mod fields;
 mod go;
 mod go_types;
 mod held;
+pub mod hooks;
 mod members;
 mod memo;
 pub mod metadata;

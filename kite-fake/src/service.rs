@@ -148,8 +148,15 @@ impl FakeService {
         {
             answer = self.cluster.answer(request).await;
         }
+        while let Answer::Ask(ask) = answer {
+            let said = self.cluster.caller().call_all(ask.calls()).await;
+            answer = self.cluster.answer_asked(*ask, said).await;
+        }
         match answer {
             Answer::Response(response) => whole(response),
+            Answer::Ask(_) => whole(crate::server::status_response(&Status::internal(
+                "a request was left waiting for webhooks",
+            ))),
             Answer::NotYet(wait) => {
                 let late = self.cluster.server().give_up(*wait);
                 whole(late)

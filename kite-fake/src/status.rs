@@ -72,6 +72,8 @@ pub struct Status {
     pub continue_token: Option<String>,
     /// The revision that is still to come; the answer may be another then.
     pub awaits: Option<u64>,
+    /// The whole body, where it is not the server that words it.
+    pub told: Option<Box<Value>>,
 }
 
 /// `plural` or `plural.group`, as messages name a resource or a kind.
@@ -93,6 +95,7 @@ impl Status {
             details: None,
             continue_token: None,
             awaits: None,
+            told: None,
         }
     }
 
@@ -267,6 +270,13 @@ impl Status {
         Self::new(500, "", message)
     }
 
+    /// 500 with reason `InternalError`, as errors look that the server expected of others.
+    pub fn internal_error(why: impl Into<String>) -> Self {
+        let why = why.into();
+        let message = format!("Internal error occurred: {why}");
+        Self::new(500, "InternalError", message).with_causes([Cause::new("", why, "")])
+    }
+
     /// 501: what the fake does not do, by name.
     pub fn unsupported(what: &str) -> Self {
         Self::new(
@@ -315,6 +325,9 @@ impl Status {
 
     /// The body, as Kubernetes' Go types encode it.
     pub fn to_json(&self) -> Value {
+        if let Some(told) = &self.told {
+            return told.as_ref().clone();
+        }
         let mut out = Map::new();
         let mut metadata = Map::new();
         if let Some(token) = &self.continue_token {

@@ -27,6 +27,7 @@ impl ApiServer {
         if is_cluster_role(resource) {
             self.settle_roles();
         }
+        self.settle_hooks(resource);
         Self::view(resource, &object)
     }
 
@@ -39,6 +40,7 @@ impl ApiServer {
         if is_cluster_role(resource) {
             self.settle_roles();
         }
+        self.settle_hooks(resource);
         self.after_last(resource);
         if let Some(object) = removed
             && is_crd(resource)

@@ -3,7 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::rules::{self, Rules};
+<<<<<<< HEAD
 use super::{ApiServer, Call, Outcome, Produced, body, certificates, size};
+=======
+use super::{ApiServer, Call, Outcome, Produced, body, hooks, size};
+>>>>>>> 073067ab (Ask the admission webhooks of the cluster)
 use crate::clock::rfc3339;
 use crate::metadata;
 use crate::registry::Resource;
@@ -79,17 +83,18 @@ impl ApiServer {
                 "resourceVersion should not be set on objects to be created",
             ));
         }
-        for field in SYSTEM {
-            // What is not stored gets no version but the one that was sent.
-            if !(options.dry_run && *field == "resourceVersion") {
-                metadata.remove(*field);
-            }
-        }
+        wipe(metadata, options);
         if resource.namespaced {
             metadata.insert("namespace".into(), namespace.as_str().into());
         } else {
             metadata.remove("namespace");
         }
+        let hooked = self.has_hooks();
+        if hooked {
+            object = self.changed_new(call, object, &given, options)?;
+        }
+        let metadata = metadata_mut(&mut object)?;
+        let given = text(metadata, "name").to_owned();
         let prefix = text(metadata, "generateName").to_owned();
         let name = if given.is_empty() && !prefix.is_empty() {
             let base: String = prefix.chars().take(MAX_PREFIX).collect();
@@ -114,8 +119,14 @@ impl ApiServer {
         metadata.insert("creationTimestamp".into(), rfc3339(call.now).into());
         let rules = Rules::of(&resource);
         rules.prepare_create(&resource, &mut object);
+<<<<<<< HEAD
         certificates::stamp(call, &mut object);
         self.mutate_admission(&resource, &mut object, None)?;
+=======
+        if !hooked {
+            self.mutate_admission(&resource, &mut object, None)?;
+        }
+>>>>>>> 073067ab (Ask the admission webhooks of the cluster)
         let found = rules.validate_create(&resource, &object);
         if found.errors.is_empty() || resource.is_custom() {
             self.warnings.extend(found.warnings);
@@ -124,6 +135,12 @@ impl ApiServer {
         rules::refuse(&resource, &name, found.errors)?;
         self.validate_admission(call, &object, None)?;
         self.ask_policies(call, "CREATE", Some(&object), None)?;
+        if hooked {
+            // Whoever is asked sees what the Service will have.
+            self.allocate(&resource, &name, &mut object, None)?;
+            let write = creation(call, &name, options);
+            self.validate_by_hooks(&write, Some(&object))?;
+        }
         self.ask_webhooks(call, &object, None)?;
         let key = Key::new(namespace, name.as_str());
         let collection = resource.collection();
@@ -140,7 +157,9 @@ impl ApiServer {
             }
             return Err(status);
         }
-        self.allocate(&resource, &name, &mut object, None)?;
+        if !hooked {
+            self.allocate(&resource, &name, &mut object, None)?;
+        }
         let object = if options.dry_run {
             Stored::transient(object, 0, resource.epoch)
         } else {
@@ -150,6 +169,50 @@ impl ApiServer {
             object
         };
         Ok(object)
+    }
+}
+
+impl ApiServer {
+    /// A new object as admission leaves it that changes objects. Where webhooks are asked
+    /// they see what was sent, before the server names and stamps it.
+    fn changed_new(
+        &mut self,
+        call: &Call,
+        mut object: Value,
+        name: &str,
+        options: &WriteOptions,
+    ) -> Result<Value, Status> {
+        self.mutate_admission(&call.resource, &mut object, None)?;
+        let write = creation(call, name, options);
+        let changed = self.mutate_by_hooks(&write, Some(object))?;
+        let mut object = changed.unwrap_or_default();
+        self.warnings
+            .extend(metadata::dedup_owners(&mut object, true));
+        check_namespace(call, &object)?;
+        wipe(metadata_mut(&mut object)?, options);
+        Ok(object)
+    }
+}
+
+/// A create as webhooks are asked about it.
+fn creation<'a>(call: &'a Call, name: &'a str, options: &WriteOptions) -> hooks::Write<'a> {
+    hooks::Write {
+        call,
+        operation: "CREATE",
+        name,
+        options: hooks::Options::Write("CreateOptions"),
+        dry_run: options.dry_run,
+        old: None,
+    }
+}
+
+/// Takes away what only the server sets.
+fn wipe(metadata: &mut Map<String, Value>, options: &WriteOptions) {
+    for field in SYSTEM {
+        // What is not stored gets no version but the one that was sent.
+        if !(options.dry_run && *field == "resourceVersion") {
+            metadata.remove(*field);
+        }
     }
 }
 

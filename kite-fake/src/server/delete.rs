@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::graceful::{Grace, grace, set_deadline};
-use super::{Answer, ApiServer, Call, Outcome, Produced, respond};
+use super::{Answer, ApiServer, Call, Outcome, Produced, hooks, respond};
 use crate::clock::rfc3339;
 use crate::rest::options::{DeleteOptions, ListOptions, Propagation};
 use crate::schema::crd::CLEANUP_FINALIZER;
@@ -71,6 +71,7 @@ impl ApiServer {
         let options = Self::delete_options(call)?;
         self.warn_of_orphans(call, &options);
         let list = self.list(call, &selection)?;
+        self.admit_deletions(call, &list.items, &options)?;
         for object in &list.items {
             let key = Key::new(object.meta("namespace"), object.meta("name"));
             match self.delete_one(call, &key, &options) {
@@ -114,8 +115,7 @@ impl ApiServer {
         }
         // An eviction was asked about as such.
         if call.target.subresource.is_none() {
-            let seen = Self::view(resource, &live);
-            self.ask_policies(call, "DELETE", None, Some(seen.value()))?;
+            self.admit_deletion(call, &live, options, true)?;
         }
         let mut value = Self::view(resource, &live).to_value();
         let grace = grace(resource, &value, options.grace_seconds);
@@ -147,6 +147,74 @@ impl ApiServer {
             self.commit(resource, key, value)
         };
         Ok(Deleted::Waiting(object))
+    }
+}
+
+impl ApiServer {
+    /// Asks policies and webhooks about a deletion; where `policies` is false, only those
+    /// whose answers take a while.
+    fn admit_deletion(
+        &mut self,
+        call: &Call,
+        live: &Object,
+        options: &DeleteOptions,
+        policies: bool,
+    ) -> Result<(), Status> {
+        let seen = Self::view(&call.resource, live);
+        let hooked = self.has_hooks();
+        let seconds = match grace(&call.resource, seen.value(), options.grace_seconds) {
+            Some(Grace::Seconds(seconds)) if hooked => Some(seconds),
+            _ => None,
+        };
+        let deletion = hooks::Write {
+            call,
+            operation: "DELETE",
+            name: call.name(),
+            options: hooks::Options::Delete(options, seconds),
+            dry_run: options.dry_run,
+            old: Some(seen.value()),
+        };
+        if hooked {
+            self.mutate_by_hooks(&deletion, None)?;
+        }
+        if policies {
+            self.ask_policies(call, "DELETE", None, Some(seen.value()))?;
+        }
+        if hooked {
+            self.validate_by_hooks(&deletion, None)?;
+        }
+        Ok(())
+    }
+
+    /// Has webhooks asked about all objects of a collection before the first one goes:
+    /// a request that asks must have had no effect.
+    fn admit_deletions(
+        &mut self,
+        call: &Call,
+        objects: &[Object],
+        options: &DeleteOptions,
+    ) -> Result<(), Status> {
+        if !self.has_hooks() {
+            return Ok(());
+        }
+        let warned = self.warnings.len();
+        let collection = call.resource.collection();
+        let mut asking = Ok(());
+        for object in objects {
+            let key = Key::new(object.meta("namespace"), object.meta("name"));
+            let Some(live) = self.store.get(&collection, &key).cloned() else {
+                continue;
+            };
+            if let Err(status) = self.admit_deletion(call, &live, options, false) {
+                if !self.is_asking() {
+                    // Nothing after it is deleted.
+                    break;
+                }
+                asking = Err(status);
+            }
+        }
+        self.warnings.truncate(warned);
+        asking
     }
 }
 

@@ -25,6 +25,7 @@ mod delete;
 mod endings;
 mod escalation;
 mod graceful;
+mod hooks;
 mod impersonation;
 mod issuer;
 mod limits;
@@ -75,6 +76,8 @@ use crate::status::Status;
 use crate::store::{Key, Store};
 pub(crate) use access::verb;
 use allocations::Allocations;
+pub use hooks::Ask;
+use hooks::{Consultation, Hooks};
 pub use log::{Counts, Logged, Mark, RequestLog, Since};
 use respond::Unwritten;
 pub use support::{Row, SUPPORT, Support, markdown as support_table};
@@ -96,6 +99,9 @@ pub enum Answer {
     Watch(Box<Watch>),
     /// The client asked for a state that is still to come.
     NotYet(Box<NotYet>),
+    /// Webhooks of the cluster are to be asked first; nothing has happened so far. See
+    /// [`ApiServer::resume_asked`].
+    Ask(Box<Ask>),
     /// Somebody else answers; the request carries the caller's [`Identity`].
     Extension(Arc<dyn Extension>, Box<Request<Bytes>>),
 }
@@ -113,6 +119,9 @@ pub struct NotYet {
     /// What the log says if it does not come.
     entry: Logged,
 }
+
+/// An answer, and the text of a long list that is still to be written into it.
+pub(crate) type Begun = (Answer, Option<Unwritten>);
 
 /// The in-memory API server.
 #[derive(Debug)]
@@ -132,6 +141,10 @@ pub struct ApiServer {
     pub(crate) service_accounts: bool,
     pub(crate) extensions: Vec<(String, Arc<dyn Extension>)>,
     webhooks: Vec<Arc<dyn Webhook>>,
+    /// The webhooks that stored configurations name.
+    hooks: Hooks,
+    /// What the request that is being handled asked others.
+    consultation: Option<Consultation>,
     /// What Services have.
     pub(crate) allocations: parking_lot::Mutex<Allocations>,
     log: RequestLog,
@@ -156,6 +169,9 @@ pub(crate) struct Call {
     pub(crate) identity: Identity,
     pub(crate) body: Bytes,
     pub(crate) now: Timestamp,
+    /// Policies and webhooks were asked already: about the subresource that this is the
+    /// object of.
+    pub(crate) admitted: bool,
 }
 
 impl Call {
@@ -184,6 +200,7 @@ impl Call {
     fn without_subresource(&self) -> Self {
         let mut call = self.clone();
         call.target.subresource = None;
+        call.admitted = true;
         call
     }
 
@@ -246,6 +263,8 @@ impl ApiServer {
             service_accounts: false,
             extensions: Vec::new(),
             webhooks: Vec::new(),
+            hooks: Hooks::default(),
+            consultation: None,
             allocations: parking_lot::Mutex::default(),
             log: RequestLog::new(LOGGED),
             warnings: Vec::new(),
@@ -293,11 +312,15 @@ impl ApiServer {
 
     /// Answers one request, but for the text of a long list, which [`finish`]
     /// writes: the server is not needed for that.
-    pub(crate) fn begin(
-        &mut self,
-        request: Request<Bytes>,
-        now: Timestamp,
-    ) -> (Answer, Option<Unwritten>) {
+    pub(crate) fn begin(&mut self, request: Request<Bytes>, now: Timestamp) -> Begun {
+        self.consultation = None;
+        if self.hooks.is_empty() || matches!(*request.method(), Method::GET | Method::HEAD) {
+            return self.work(request, now);
+        }
+        self.begin_asking(request, now)
+    }
+
+    fn work(&mut self, request: Request<Bytes>, now: Timestamp) -> Begun {
         self.now = now;
         self.unwritten = None;
         self.warnings.clear();
@@ -319,6 +342,10 @@ impl ApiServer {
             Err(status) => Err(status),
         };
         let mut answer = answer.unwrap_or_else(|status| self.failed(&status));
+        if self.is_asking() {
+            // One request is one entry: it is written when it is answered.
+            return (answer, None);
+        }
         let warnings = std::mem::take(&mut self.warnings);
         if let Answer::Response(response) = &mut answer {
             respond::add_warnings(response, &warnings);
@@ -342,7 +369,7 @@ impl ApiServer {
         }
         entry.code = match &mut answer {
             Answer::Response(response) => response.status().as_u16(),
-            Answer::Watch(_) | Answer::Extension(..) => 200,
+            Answer::Watch(_) | Answer::Extension(..) | Answer::Ask(_) => 200,
             Answer::NotYet(wait) => {
                 // One request is one entry: it is written when it is answered.
                 entry.code = wait.otherwise.status().as_u16();
@@ -437,6 +464,7 @@ impl ApiServer {
             identity,
             body,
             now: self.now,
+            admitted: false,
         };
         self.resource_request(&call)
     }

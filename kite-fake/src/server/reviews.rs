@@ -22,6 +22,7 @@ impl ApiServer {
         if group == "authorization.k8s.io" || call.resource.kind == "TokenReview" {
             object = rules::track_from(call, &options, &json!({"spec": {}}), object);
         }
+        let mut object = self.admit_review(call, object, options.dry_run)?;
         let status = match call.resource.kind.as_str() {
             "SelfSubjectReview" => {
                 object["metadata"]["creationTimestamp"] = rfc3339(call.now).into();

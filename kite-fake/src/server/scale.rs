@@ -37,14 +37,7 @@ impl ApiServer {
             |what: &str| format!("the spec replicas field {:?} {what}", paths.spec_replicas);
         if call.method == Method::GET {
             if !known && custom {
-                let message = format!("Internal error occurred: {}", missing("does not exist"));
-                return Err(
-                    Status::new(500, "InternalError", message).with_causes([Cause::new(
-                        "",
-                        missing("does not exist"),
-                        "",
-                    )]),
-                );
+                return Err(Status::internal_error(missing("does not exist")));
             }
             return Ok(done(200, current));
         }
@@ -52,6 +45,7 @@ impl ApiServer {
             current["spec"]["replicas"] = UNSET.into();
         }
         let (wanted, options, applied) = Self::wanted(call, &current)?;
+        let wanted = self.admit_scale(call, wanted, &current, options.dry_run)?;
         let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or(0);
         if replicas == UNSET {
             return Err(Status::bad_request(missing("cannot be empty")));

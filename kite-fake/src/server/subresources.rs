@@ -54,7 +54,7 @@ impl ApiServer {
             Subresource::Unsupported { name, .. } => {
                 // What would come of it is not there, but who may is known.
                 if matches!(name, "attach" | "exec" | "portforward" | "proxy") {
-                    self.ask_policies(call, "CONNECT", Some(&json!({})), None)?;
+                    self.admit_connection(call)?;
                 }
                 Err(Status::unsupported(&format!(
                     "{}/{name}: it needs a kubelet or a network",
@@ -78,19 +78,24 @@ impl ApiServer {
             return Err(Status::method_not_allowed());
         }
         let eviction = body::decode(call)?;
-        let given = &eviction["deleteOptions"];
-        let options = DeleteOptions::parse(&call.query, given.is_object().then_some(given))?;
+        let dry_run = Self::eviction_options(call, &eviction)?.dry_run;
         let pod = self
             .store
             .get(&call.resource.collection(), &call.key())
             .ok_or_else(|| call.not_found())?
             .clone();
-        self.ask_policies(call, "CREATE", Some(&eviction), None)?;
+        let eviction = self.admit_below(call, eviction, dry_run)?;
+        let options = Self::eviction_options(call, &eviction)?;
         self.ask_about_eviction(call, pod.value(), &eviction, options.dry_run)?;
         self.spend_budget(call, &pod, options.dry_run)?;
         self.delete_one(call, &call.key(), &options)?;
         let success = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         Ok(done(201, success))
+    }
+
+    fn eviction_options(call: &Call, eviction: &Value) -> Result<DeleteOptions, Status> {
+        let given = &eviction["deleteOptions"];
+        DeleteOptions::parse(&call.query, given.is_object().then_some(given))
     }
 
     /// Gives a Pod its node, as schedulers do: once, and never another.
@@ -127,7 +132,8 @@ impl ApiServer {
                 )],
             ));
         }
-        self.ask_policies(call, "CREATE", Some(&binding), None)?;
+        let binding = self.admit_below(call, binding, options.dry_run)?;
+        let node = binding["target"]["name"].as_str().unwrap_or_default();
         let uid = &binding["metadata"]["uid"];
         if uid.is_string() && *uid != pod.meta("uid") {
             return conflict("the UID in the binding is not the Pod's");

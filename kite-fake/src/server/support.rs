@@ -45,8 +45,8 @@ pub const SUPPORT: &[Row] = &[
     ),
     row(
         "admission webhooks over HTTP",
-        Support::Inert,
-        "the objects are stored; implement `Webhook` and give it to `FakeCluster::admit_by`",
+        Support::Differs,
+        "called at an endpoint of the Service, from its EndpointSlices or Endpoints, and not at its address; over HTTPS with the feature `webhooks`, without it in process alone (`FakeCluster::answer_webhooks`), and other calls fail; without audit annotations; what is written without a client (`FakeCluster::create`) cannot ask and is refused",
     ),
     row(
         "ValidatingAdmissionPolicy",

@@ -52,14 +52,14 @@ impl ApiServer {
         if !spec["expirationSeconds"].is_number() {
             spec["expirationSeconds"] = DEFAULT_SECONDS.into();
         }
-        let mut request = rules::track_from(call, &options, &json!({"spec": {}}), request);
+        let request = rules::track_from(call, &options, &json!({"spec": {}}), request);
         let key = call.key();
         let account = self
             .store
             .get(&call.resource.collection(), &key)
             .ok_or_else(|| call.not_found())?
             .clone();
-        self.ask_policies(call, "CREATE", Some(&request), None)?;
+        let mut request = self.admit_below(call, request, options.dry_run)?;
         for (member, wanted, what) in [
             ("name", &key.name, "name"),
             ("namespace", &key.namespace, "namespace"),

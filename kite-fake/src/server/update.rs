@@ -4,7 +4,11 @@ use serde_json::{Value, json};
 
 use super::create::{check_namespace, metadata_mut, text};
 use super::rules::{self, Rules};
+<<<<<<< HEAD
 use super::{ApiServer, Call, Outcome, Produced, body, certificates, size};
+=======
+use super::{ApiServer, Call, Outcome, Produced, body, hooks, size};
+>>>>>>> 073067ab (Ask the admission webhooks of the cluster)
 use crate::fields::same_but_for_times;
 use crate::metadata;
 use crate::registry::Resource;
@@ -91,7 +95,24 @@ impl ApiServer {
     ) -> Result<Object, Status> {
         let resource = call.resource.clone();
         let rules = Rules::of(&resource);
+<<<<<<< HEAD
         self.mutate_by_policies(call, "UPDATE", &mut new, Some(old.value()))?;
+=======
+        let asks = self.has_hooks() && !call.admitted;
+        let update = || hooks::Write {
+            call,
+            operation: "UPDATE",
+            name: call.name(),
+            options: hooks::Options::Write("UpdateOptions"),
+            dry_run: options.dry_run,
+            old: Some(old.value()),
+        };
+        if asks {
+            let changed = self.mutate_by_hooks(&update(), Some(new))?;
+            new = changed.unwrap_or_default();
+            self.warnings.extend(metadata::dedup_owners(&mut new, true));
+        }
+>>>>>>> 073067ab (Ask the admission webhooks of the cluster)
         check_version(call, &rules, old, &mut new)?;
         let before = &old.value()["metadata"];
         let metadata = metadata_mut(&mut new)?;
@@ -137,10 +158,19 @@ impl ApiServer {
         let held = found.held;
         rules::refuse(&resource, call.name(), found.errors)?;
         self.validate_admission(call, &new, Some(old.value()))?;
-        self.ask_policies(call, "UPDATE", Some(&new), Some(old.value()))?;
+        if !call.admitted {
+            self.ask_policies(call, "UPDATE", Some(&new), Some(old.value()))?;
+        }
+        if asks {
+            // Whoever is asked sees what the Service will have.
+            self.allocate(&resource, call.name(), &mut new, Some(old.value()))?;
+            self.validate_by_hooks(&update(), Some(&new))?;
+        }
         self.ask_webhooks(call, &new, Some(old.value()))?;
         self.charge_quota(&resource, &new, Some(old.value()), options.dry_run)?;
-        self.allocate(&resource, call.name(), &mut new, Some(old.value()))?;
+        if !asks {
+            self.allocate(&resource, call.name(), &mut new, Some(old.value()))?;
+        }
         let released = is_released(&new, old.value());
         let key = call.key();
         if !released

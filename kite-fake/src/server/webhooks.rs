@@ -153,7 +153,11 @@ impl ApiServer {
             "admissionregistration.k8s.io",
             "validatingadmissionpolicybindings",
         );
+<<<<<<< HEAD
         !self.webhooks.is_empty() || self.store.count(&bindings, None) > 0 || self.has_mutations()
+=======
+        !self.webhooks.is_empty() || !self.hooks.is_empty() || self.store.count(&bindings, None) > 0
+>>>>>>> 073067ab (Ask the admission webhooks of the cluster)
     }
 
     /// Asks `webhook` about every write from now on. One of the same name is

@@ -216,6 +216,7 @@ impl ApiServer {
         self.ids = snapshot.ids;
         drop(std::mem::take(self.allocations.get_mut()));
         self.tokens = snapshot.tokens.clone();
+        self.read_hooks();
     }
 }
 

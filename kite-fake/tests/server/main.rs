@@ -5,6 +5,7 @@
 mod bodies;
 mod clients;
 mod fault;
+mod hooks;
 mod http;
 mod kube_client;
 mod kube_runtime;

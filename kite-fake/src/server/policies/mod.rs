@@ -25,14 +25,14 @@ use crate::store::{GroupResource, Key};
 const GROUP: &str = "admissionregistration.k8s.io";
 
 /// A write that policies are asked about.
-struct Write<'a> {
-    call: &'a Call,
+pub(super) struct Write<'a> {
+    pub(super) call: &'a Call,
     /// The version of the resource that the policy's rules are about.
-    resource: Arc<Resource>,
-    operation: &'static str,
-    object: Option<&'a Value>,
-    old: Option<&'a Value>,
-    namespace: Value,
+    pub(super) resource: Arc<Resource>,
+    pub(super) operation: &'static str,
+    pub(super) object: Option<&'a Value>,
+    pub(super) old: Option<&'a Value>,
+    pub(super) namespace: Value,
 }
 
 /// What a policy says of a write.
@@ -141,7 +141,7 @@ impl ApiServer {
     }
 
     /// The other served versions of a request's resource.
-    fn equivalents(&self, call: &Call) -> Vec<Arc<Resource>> {
+    pub(super) fn equivalents(&self, call: &Call) -> Vec<Arc<Resource>> {
         let asked = &call.resource;
         let below = call.target.subresource.as_deref();
         self.registry
@@ -233,7 +233,7 @@ fn fails_closed(spec: &Value, message: String) -> Vec<Verdict> {
 }
 
 /// An object in the version that a policy is about.
-fn seen_as<'a>(
+pub(super) fn seen_as<'a>(
     matched: &Resource,
     call: &Call,
     object: Option<&'a Value>,
@@ -252,14 +252,20 @@ fn seen_as<'a>(
 }
 
 /// Group, version and kind of a subresource's body, where it is not the object.
-fn own_kind(call: &Call) -> Option<(&'static str, &'static str, &'static str)> {
+pub(super) fn own_kind(call: &Call) -> Option<(&'static str, &'static str, &'static str)> {
     match call.target.subresource.as_deref()? {
+        "scale" => Some(("autoscaling", "v1", "Scale")),
         "eviction" => Some(("policy", "v1", "Eviction")),
         "binding" => Some(("", "v1", "Binding")),
         "token" => Some(("authentication.k8s.io", "v1", "TokenRequest")),
         "attach" => Some(("", "v1", "PodAttachOptions")),
         "exec" => Some(("", "v1", "PodExecOptions")),
         "portforward" => Some(("", "v1", "PodPortForwardOptions")),
+        "proxy" => Some(match call.resource.plural.as_str() {
+            "nodes" => ("", "v1", "NodeProxyOptions"),
+            "services" => ("", "v1", "ServiceProxyOptions"),
+            _ => ("", "v1", "PodProxyOptions"),
+        }),
         _ => None,
     }
 }

@@ -9,11 +9,16 @@ use crate::store::Store;
 impl Write<'_> {
     pub(super) fn evaluate(&self, _: &Store, _: &Value, _: &Value) -> Vec<Verdict> {
         vec![Verdict {
+<<<<<<< HEAD
             message: self.not_known(),
+=======
+            message: self.unknown("admission policies"),
+>>>>>>> 073067ab (Ask the admission webhooks of the cluster)
             reason: String::new(),
         }]
     }
 
+<<<<<<< HEAD
     pub(super) fn meets(&self, _: &Store, _: &Value, _: &Value) -> Result<bool, String> {
         Err(self.not_known())
     }
@@ -32,6 +37,16 @@ impl Write<'_> {
         format!(
             "this kite-fake was built without its feature `cel`, which admission policies \
              need: whether {} may be written is not known",
+=======
+    pub(in crate::server) fn conditions(&self, _: &Store, _: &[Value]) -> Result<bool, String> {
+        Err(self.unknown("match conditions"))
+    }
+
+    fn unknown(&self, what: &str) -> String {
+        format!(
+            "this kite-fake was built without its feature `cel`, which {what} need: whether {} \
+             may be written is not known",
+>>>>>>> 073067ab (Ask the admission webhooks of the cluster)
             self.name()
         )
     }

@@ -1,0 +1,211 @@
+//! How a request asks others although the server does not wait.
+//!
+//! A request that comes to a webhook ends there, before it has any effect, with what is
+//! to be asked; the shell asks, and gives the request again with what was said. It is
+//! worked on from the beginning then, with the same identifiers and the same time, so
+//! that what a webhook saw and what is stored are the same object. An answer counts for
+//! the very question: where something else has changed meanwhile, it is asked anew.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use http::{Method, Request};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+use crate::clock::Ids;
+use crate::hooks::{HookCall, Said};
+use crate::rest::path::{self, Route};
+use crate::server::{Answer, ApiServer, Begun};
+use crate::status::{Details, Status};
+
+/// What is asked, but for the uid of the question.
+type Digest = [u8; 32];
+
+/// How long a request may take, whatever it waits for.
+const LIMIT: SignedDuration = SignedDuration::from_secs(34);
+
+/// How often a request may ask: a bound for configurations that change with each answer.
+const MAX_ROUNDS: u32 = 256;
+
+/// A request that cannot go on before somebody was asked. It has had no effect so far.
+#[derive(Debug)]
+pub struct Ask {
+    calls: Vec<HookCall>,
+    digests: Vec<Digest>,
+    request: Request<Bytes>,
+    consultation: Consultation,
+}
+
+impl Ask {
+    /// The calls to make, all at once.
+    pub fn calls(&self) -> &[HookCall] {
+        &self.calls
+    }
+}
+
+/// What a request was told so far.
+#[derive(Debug)]
+pub(crate) struct Consultation {
+    ids: Ids,
+    now: Timestamp,
+    rounds: u32,
+    /// No time is left to ask anybody else.
+    late: bool,
+    said: HashMap<Digest, Said>,
+    wanted: Vec<(Digest, HookCall)>,
+}
+
+impl Consultation {
+    fn new(ids: Ids, now: Timestamp) -> Self {
+        Self {
+            ids,
+            now,
+            rounds: 0,
+            late: false,
+            said: HashMap::new(),
+            wanted: Vec::new(),
+        }
+    }
+
+    /// A version 4 UUID for a question: the same for the same one.
+    fn uid(&self, of: Digest) -> String {
+        let seeded = Sha256::new()
+            .chain_update(of)
+            .chain_update(self.ids.seed().to_le_bytes())
+            .finalize();
+        let first = seeded
+            .iter()
+            .take(8)
+            .fold(0, |all, byte| (all << 8) | u64::from(*byte));
+        Ids::new(first).uid()
+    }
+}
+
+/// The placeholder of an error with which a request ends that asks.
+fn asking() -> Status {
+    Status::internal("webhooks are being asked")
+}
+
+fn timed_out() -> Status {
+    let why =
+        "Timeout: request did not complete within requested timeout - context deadline exceeded";
+    Status::new(504, "Timeout", why).with_details(Details::default())
+}
+
+impl ApiServer {
+    /// Works on a request that may come to ask others, with what it was told so far.
+    pub(in crate::server) fn consult(
+        &mut self,
+        request: Request<Bytes>,
+        consultation: Consultation,
+    ) -> Begun {
+        let again = request.clone();
+        let now = consultation.now;
+        let ids = std::mem::replace(&mut self.ids, consultation.ids);
+        self.consultation = Some(consultation);
+        let (answer, unwritten) = self.work(request, now);
+        self.ids = ids;
+        match self.consultation.take() {
+            Some(mut consultation) if !consultation.wanted.is_empty() => {
+                let wanted = std::mem::take(&mut consultation.wanted);
+                let (digests, calls) = wanted.into_iter().unzip();
+                let ask = Ask {
+                    calls,
+                    digests,
+                    request: again,
+                    consultation,
+                };
+                (Answer::Ask(Box::new(ask)), None)
+            }
+            _ => (answer, unwritten),
+        }
+    }
+
+    /// Begins a request that may come to ask others.
+    pub(in crate::server) fn begin_asking(
+        &mut self,
+        request: Request<Bytes>,
+        now: Timestamp,
+    ) -> Begun {
+        let consultation = Consultation::new(self.ids.branch(), now);
+        self.consult(request, consultation)
+    }
+
+    /// Goes on with a request, now that its calls were made; `said` is in their order.
+    pub fn resume_asked(&mut self, ask: Ask, said: Vec<Said>, now: Timestamp) -> Answer {
+        let (answer, unwritten) = self.go_on(ask, said, now);
+        crate::server::finish(answer, unwritten)
+    }
+
+    pub(crate) fn go_on(&mut self, ask: Ask, said: Vec<Said>, now: Timestamp) -> Begun {
+        let mut consultation = ask.consultation;
+        consultation.rounds += 1;
+        consultation.said.extend(ask.digests.into_iter().zip(said));
+        let overdue = now.duration_since(consultation.now) >= LIMIT;
+        consultation.late =
+            consultation.rounds >= MAX_ROUNDS || (overdue && !takes_its_time(&ask.request));
+        self.consult(ask.request, consultation)
+    }
+
+    /// Whether the request that is being handled waits for somebody.
+    pub(in crate::server) fn is_asking(&self) -> bool {
+        let waits = |it: &Consultation| !it.wanted.is_empty();
+        self.consultation.as_ref().is_some_and(waits)
+    }
+
+    /// What is said to a review, and the uid of the question.
+    ///
+    /// # Errors
+    /// Nothing yet: the request has to end here; or there is no time left to ask.
+    pub(super) fn said(
+        &mut self,
+        mut call: HookCall,
+        (api_version, kind): (&str, &str),
+        request: Map<String, Value>,
+    ) -> Result<(String, Said), Status> {
+        let Some(consultation) = &mut self.consultation else {
+            // The server itself writes, as part of something else.
+            return Err(Status::internal("there is nobody who could ask a webhook"));
+        };
+        let mut request = Value::Object(request);
+        let digest: Digest = Sha256::new()
+            .chain_update(call.url())
+            .chain_update([0])
+            .chain_update(&call.authorities)
+            .chain_update([0])
+            .chain_update(api_version)
+            .chain_update([0])
+            .chain_update(request.to_string())
+            .finalize()
+            .into();
+        let uid = consultation.uid(digest);
+        if let Some(said) = consultation.said.get(&digest) {
+            return Ok((uid, said.clone()));
+        }
+        if consultation.late {
+            return Err(timed_out());
+        }
+        if consultation
+            .wanted
+            .iter()
+            .all(|(other, _)| *other != digest)
+        {
+            request["uid"] = uid.into();
+            let review =
+                serde_json::json!({"kind": kind, "apiVersion": api_version, "request": request});
+            call.body = Bytes::from(review.to_string());
+            consultation.wanted.push((digest, call));
+        }
+        Err(asking())
+    }
+}
+
+/// Deletions of collections have no limit.
+fn takes_its_time(request: &Request<Bytes>) -> bool {
+    let Route::Resource(target) = path::parse(request.uri().path()) else {
+        return false;
+    };
+    *request.method() == Method::DELETE && target.name.is_none()
+}
