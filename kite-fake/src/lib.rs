@@ -103,6 +103,7 @@ mod field_error;
 mod field_manager;
 pub mod fields;
 mod go;
+mod go_json;
 mod go_types;
 mod held;
 pub mod hooks;

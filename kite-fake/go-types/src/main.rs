@@ -23,8 +23,10 @@ use std::{
 use anyhow::Context as _;
 
 /// The groups and versions of `kubernetes/api` that are served.
-const GROUPS: [&str; 20] = [
+const GROUPS: [&str; 22] = [
     "admissionregistration/v1",
+    "apidiscovery/v2",
+    "apidiscovery/v2beta1",
     "apps/v1",
     "authentication/v1",
     "authorization/v1",

@@ -53,11 +53,13 @@ pub fn text(declared: &BTreeMap<String, Declaration>, served: &[String]) -> anyh
 
 fn is_kind(declaration: &Declaration) -> bool {
     match &declaration.what {
-        Declared::Struct(fields) => fields.iter().any(
-            |field| matches!(&field.of, Type::Named(name) if TYPE_META.contains(&name.as_str())),
-        ),
+        Declared::Struct(fields) => fields.iter().any(is_type_meta),
         Declared::Name(_) | Declared::Foreign(_) => false,
     }
+}
+
+fn is_type_meta(field: &Field) -> bool {
+    matches!(&field.of, Type::Named(name) if TYPE_META.contains(&name.as_str()))
 }
 
 struct Table<'a> {
@@ -81,7 +83,11 @@ impl Table<'_> {
         let mut reached = Vec::new();
         match &declaration.what {
             Declared::Struct(fields) => {
-                for field in fields {
+                for (at, field) in fields.iter().enumerate() {
+                    // Text begins with them; nobody has looked at anything else.
+                    if is_type_meta(field) && at > 0 {
+                        bail!("kind and apiVersion are not its first fields");
+                    }
                     self.field(field, &mut row, &mut reached)
                         .with_context(|| field.name.clone())?;
                 }
@@ -104,7 +110,7 @@ impl Table<'_> {
         row: &mut String,
         reached: &mut Vec<String>,
     ) -> anyhow::Result<()> {
-        if matches!(&field.of, Type::Named(name) if TYPE_META.contains(&name.as_str())) {
+        if is_type_meta(field) {
             return Ok(());
         }
         let tag = |key: &str| field.tags.get(key).map_or("", String::as_str);

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Document, order, subresource_entry};
+use crate::go_json;
 use crate::registry::{Registry, Resource};
 
 const FORMS: [(&str, &str); 2] = [
@@ -32,9 +33,11 @@ pub(super) fn document(registry: &Registry, core: bool, accept: &str) -> Option<
             .iter()
             .find(|(version, _)| asked && has(&format!("v={version}")));
         if let Some((version, content_type)) = form {
-            let body = list(registry, core, version).to_string();
+            let mut body = go_json::text(&list(registry, core, version));
+            let tag = super::hash(&body);
+            body.push(b'\n');
             let mut found = Document::new(content_type, body);
-            found.etag = Some(format!("\"{}\"", super::hash(&found.body)));
+            found.etag = Some(format!("\"{tag}\""));
             found.cache = "public";
             return Some(found);
         }

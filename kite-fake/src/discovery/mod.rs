@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha512};
 
 pub(crate) use order::{groups, versions};
 
+use crate::go_json;
 use crate::registry::{Registry, Subresource};
 use crate::rest::query::Query;
 
@@ -31,9 +32,14 @@ pub struct Document {
 }
 
 impl Document {
-    /// A JSON document.
+    /// A JSON document of a kind.
     pub fn json(value: &Value) -> Self {
-        Self::new("application/json", value.to_string())
+        Self::new("application/json", go_json::document(value))
+    }
+
+    /// A JSON document that is for people, too.
+    pub fn indented(text: &[u8]) -> Self {
+        Self::new("application/json", go_json::indented(text))
     }
 
     /// A text.
@@ -68,8 +74,8 @@ pub fn document(registry: &Registry, path: &str, asked: Asked<'_>) -> Option<Doc
     let accept = asked.accept;
     let segments: Vec<&str> = path.split('/').filter(|s| !s.is_empty()).collect();
     match segments.as_slice() {
-        [] => Some(Document::json(&paths(registry))),
-        ["version"] => Some(Document::json(&version())),
+        [] => Some(Document::indented(paths(registry).to_string().as_bytes())),
+        ["version"] => Some(Document::indented(version().as_bytes())),
         ["api"] => Some(
             aggregated::document(registry, true, accept)
                 .unwrap_or_else(|| Document::json(&legacy::core())),
@@ -108,23 +114,26 @@ pub fn is_negotiated(path: &str) -> bool {
     matches!(path.split('/').nth(1), Some("api" | "apis"))
 }
 
-/// What the server says of itself.
-fn version() -> Value {
-    json!({
-        "major": "1",
-        "minor": "36",
-        "emulationMajor": "1",
-        "emulationMinor": "36",
-        "minCompatibilityMajor": "1",
-        "minCompatibilityMinor": "35",
-        "gitVersion": "v1.36.2",
-        "gitCommit": "",
-        "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": "",
-        "compiler": "rustc",
-        "platform": format!("{}/{}", std::env::consts::OS, architecture()),
-    })
+/// What the server says of itself: no kind, but in the order of a type nevertheless.
+fn version() -> String {
+    let platform = format!("{}/{}", std::env::consts::OS, architecture());
+    let members = [
+        ("major", "1"),
+        ("minor", "36"),
+        ("emulationMajor", "1"),
+        ("emulationMinor", "36"),
+        ("minCompatibilityMajor", "1"),
+        ("minCompatibilityMinor", "35"),
+        ("gitVersion", "v1.36.2"),
+        ("gitCommit", ""),
+        ("gitTreeState", "clean"),
+        ("buildDate", "1970-01-01T00:00:00Z"),
+        ("goVersion", ""),
+        ("compiler", "rustc"),
+        ("platform", &platform),
+    ];
+    let members = members.map(|(name, value)| format!("{name:?}:{value:?}"));
+    format!("{{{}}}", members.join(","))
 }
 
 /// The machine as Go calls it.

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::answers;
 use super::layer::ResponseBody;
 use super::shared::Participant;
+use crate::go_json;
 
 /// Watch events are held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,8 +248,7 @@ impl Seen {
             ("ADDED", _) => "ADDED",
             _ => "MODIFIED",
         };
-        let line = format!("{{\"type\":\"{change}\",\"object\":{}}}\n", self.object);
-        Some((self.at, line.into()))
+        Some((self.at, go_json::event(change, &self.object).into()))
     }
 }
 

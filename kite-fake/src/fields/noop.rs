@@ -39,7 +39,7 @@ pub fn is_unchanged(context: &Context<'_>, named: Named<'_>, live: &[u8], config
     {
         return false;
     }
-    Tape::read(live).is_some_and(|live| is_noop(context, live.root(), config).unwrap_or(false))
+    Tape::read_own(live).is_some_and(|live| is_noop(context, live.root(), config).unwrap_or(false))
 }
 
 fn is_noop(context: &Context<'_>, live: Node<'_>, config: Node<'_>) -> Option<bool> {

@@ -34,9 +34,22 @@ enum Slot<'a> {
 impl<'a> Tape<'a> {
     /// Reads a text; `None` if it is no JSON, or an object in it has a member twice.
     pub(super) fn read(text: &'a [u8]) -> Option<Self> {
+        Self::parse(text, false)
+    }
+
+    /// Reads a text that the server wrote itself: no member is in it twice.
+    pub(super) fn read_own(text: &'a [u8]) -> Option<Self> {
+        Self::parse(text, true)
+    }
+
+    fn parse(text: &'a [u8], own: bool) -> Option<Self> {
         let mut slots = Vec::with_capacity(text.len() / 8 + 8);
         let mut parser = serde_json::Deserializer::from_slice(text);
-        Reader(&mut slots).deserialize(&mut parser).ok()?;
+        let reader = Reader {
+            slots: &mut slots,
+            own,
+        };
+        reader.deserialize(&mut parser).ok()?;
         parser.end().ok()?;
         Some(Self(slots))
     }
@@ -250,7 +263,11 @@ impl<'t> Iterator for Elements<'t> {
 }
 
 /// Appends what it reads.
-struct Reader<'r, 'a>(&'r mut Vec<Slot<'a>>);
+struct Reader<'r, 'a> {
+    slots: &'r mut Vec<Slot<'a>>,
+    /// No member occurs twice.
+    own: bool,
+}
 
 impl<'de> DeserializeSeed<'de> for Reader<'_, 'de> {
     type Value = ();
@@ -268,47 +285,47 @@ impl<'de> Visitor<'de> for Reader<'_, 'de> {
     }
 
     fn visit_unit<E>(self) -> Result<(), E> {
-        self.0.push(Slot::Null);
+        self.slots.push(Slot::Null);
         Ok(())
     }
 
     fn visit_bool<E>(self, flag: bool) -> Result<(), E> {
-        self.0.push(Slot::Bool(flag));
+        self.slots.push(Slot::Bool(flag));
         Ok(())
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<(), E> {
-        self.0.push(Slot::Number(number.into()));
+        self.slots.push(Slot::Number(number.into()));
         Ok(())
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<(), E> {
-        self.0.push(Slot::Number(number.into()));
+        self.slots.push(Slot::Number(number.into()));
         Ok(())
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<(), E> {
         let number = Number::from_f64(number).ok_or_else(|| E::custom("not a number"))?;
-        self.0.push(Slot::Number(number));
+        self.slots.push(Slot::Number(number));
         Ok(())
     }
 
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<(), E> {
-        self.0.push(Slot::Text(Cow::Borrowed(text)));
+        self.slots.push(Slot::Text(Cow::Borrowed(text)));
         Ok(())
     }
 
     fn visit_str<E>(self, text: &str) -> Result<(), E> {
-        self.0.push(Slot::Text(Cow::Owned(text.to_owned())));
+        self.slots.push(Slot::Text(Cow::Owned(text.to_owned())));
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        let Reader(slots) = self;
+        let Reader { slots, own } = self;
         let place = slots.len();
         slots.push(Slot::Null);
         let mut len = 0;
-        while seq.next_element_seed(Reader(slots))?.is_some() {
+        while seq.next_element_seed(Reader { slots, own })?.is_some() {
             len += 1;
         }
         let end = slots.len();
@@ -319,7 +336,7 @@ impl<'de> Visitor<'de> for Reader<'_, 'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Reader(slots) = self;
+        let Reader { slots, own } = self;
         let place = slots.len();
         slots.push(Slot::Null);
         let mut len = 0;
@@ -327,15 +344,15 @@ impl<'de> Visitor<'de> for Reader<'_, 'de> {
         let mut in_order = true;
         loop {
             let name = slots.len();
-            if map.next_key_seed(Reader(slots))?.is_none() {
+            if map.next_key_seed(Reader { slots, own })?.is_none() {
                 break;
             }
             len += 1;
-            if let Some(last) = last {
+            if let Some(last) = last.filter(|_| !own) {
                 in_order &= is_before(slots.get(last), slots.get(name));
             }
             last = Some(name);
-            map.next_value_seed(Reader(slots))?;
+            map.next_value_seed(Reader { slots, own })?;
         }
         let end = slots.len();
         if let Some(slot) = slots.get_mut(place) {

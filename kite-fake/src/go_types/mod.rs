@@ -13,6 +13,31 @@ pub(crate) use check::check;
 /// All types that a served kind is made of.
 pub(crate) static TYPES: LazyLock<Types> = LazyLock::new(|| Types::read(include_str!("table.txt")));
 
+/// The groups of the table's packages, but for the core group.
+const GROUPS: [(&str, &str); 21] = [
+    ("admissionregistration", "admissionregistration.k8s.io"),
+    ("apidiscovery", "apidiscovery.k8s.io"),
+    ("apiextensions", "apiextensions.k8s.io"),
+    ("apiregistration", "apiregistration.k8s.io"),
+    ("apps", "apps"),
+    ("authentication", "authentication.k8s.io"),
+    ("authorization", "authorization.k8s.io"),
+    ("autoscaling", "autoscaling"),
+    ("batch", "batch"),
+    ("certificates", "certificates.k8s.io"),
+    ("coordination", "coordination.k8s.io"),
+    ("discovery", "discovery.k8s.io"),
+    ("events", "events.k8s.io"),
+    ("flowcontrol", "flowcontrol.apiserver.k8s.io"),
+    ("networking", "networking.k8s.io"),
+    ("node", "node.k8s.io"),
+    ("policy", "policy"),
+    ("rbac", "rbac.authorization.k8s.io"),
+    ("resource", "resource.k8s.io"),
+    ("scheduling", "scheduling.k8s.io"),
+    ("storage", "storage.k8s.io"),
+];
+
 /// The types of a table.
 #[derive(Debug)]
 pub(crate) struct Types {
@@ -141,6 +166,11 @@ impl Types {
         Self { entries, by_name }
     }
 
+    /// How many messages there are.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The place of a message.
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
@@ -165,6 +195,22 @@ impl Types {
         let is_kind = |at: &usize| self.message(*at).is_kind;
         let own = self.find(&format!("{package}.{version}.{kind}"));
         let shared = || self.find(&format!("meta.v1.{kind}"));
+        own.filter(is_kind).or_else(|| shared().filter(is_kind))
+    }
+
+    /// The type of a kind that the server itself has. A group of custom resources may
+    /// begin as one of its own does.
+    pub(crate) fn of_built_in(&self, api_version: &str, kind: &str) -> Option<usize> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let package = match group {
+            "" => "core",
+            "meta.k8s.io" => "meta",
+            "core" | "meta" => return None,
+            group => GROUPS.iter().find(|(_, own)| *own == group)?.0,
+        };
+        let own = self.find(&format!("{package}.{version}.{kind}"));
+        let shared = || self.find(&format!("meta.v1.{kind}"));
+        let is_kind = |at: &usize| self.message(*at).is_kind;
         own.filter(is_kind).or_else(|| shared().filter(is_kind))
     }
 }
@@ -225,6 +271,11 @@ impl Message {
             numbered,
             named,
         }
+    }
+
+    /// Whether it has a kind of its own, by which a body can be told.
+    pub(crate) fn is_kind(&self) -> bool {
+        self.is_kind
     }
 
     /// The field of a name in JSON, its own or that of a message in its place.

@@ -212,18 +212,31 @@ fn not_routed() -> Status {
     .with_details(crate::status::Details::default())
 }
 
+/// Whether the clause by which an answer is encoded wants it indented.
+pub fn asks_to_indent(header: Option<&str>) -> bool {
+    let Some(header) = header.filter(|header| header.contains("pretty")) else {
+        return false;
+    };
+    let mut known = clauses(header).into_iter();
+    known
+        .find(|clause| encoding(&clause.media).is_some())
+        .is_some_and(|clause| clause.param("pretty") == Some("1"))
+}
+
 /// The encoding in which failures are told: that of the first clause which asks for no
-/// transformation, for a failure is of one kind alone.
-pub fn of_failures(header: Option<&str>) -> Encoding {
+/// transformation, for a failure is of one kind alone. `None`: none is accepted, and a
+/// failure is told all the same.
+pub fn of_failures(header: Option<&str>) -> Option<Encoding> {
     let header = header.unwrap_or_default();
+    if header.is_empty() {
+        return Some(Encoding::Json);
+    }
     let plain = |clause: &Clause| {
         let asked = |name: &str| clause.param(name).is_some();
         !["as", "g", "v", "sv"].into_iter().any(asked)
     };
     let mut clauses = clauses(header).into_iter().filter(plain);
-    clauses
-        .find_map(|clause| encoding(&clause.media))
-        .unwrap_or_default()
+    clauses.find_map(|clause| encoding(&clause.media))
 }
 
 /// 406 of a watch in an encoding that has no frames.

@@ -29,6 +29,7 @@ mod hooks;
 mod impersonation;
 mod issuer;
 mod limits;
+mod lines;
 mod log;
 mod owner_references;
 mod patch;
@@ -66,6 +67,7 @@ use crate::auth::{Attributes, Identity, Tokens};
 use crate::clock::Ids;
 use crate::discovery;
 use crate::extension::Extension;
+use crate::go_json;
 use crate::openapi::Documents;
 use crate::registry::{Origin, Registry, Resource};
 use crate::rest::media::{self, Accepted, Encoding};
@@ -147,6 +149,7 @@ pub struct ApiServer {
     consultation: Option<Consultation>,
     /// What Services have.
     pub(crate) allocations: parking_lot::Mutex<Allocations>,
+    last_line: lines::LastLine,
     log: RequestLog,
     /// `Warning` headers of the request that is being handled.
     warnings: Vec<String>,
@@ -266,6 +269,7 @@ impl ApiServer {
             hooks: Hooks::default(),
             consultation: None,
             allocations: parking_lot::Mutex::default(),
+            last_line: lines::LastLine::default(),
             log: RequestLog::new(LOGGED),
             warnings: Vec::new(),
             unwritten: None,
@@ -331,8 +335,11 @@ impl ApiServer {
         let wanted = access::attributes(&parts.method, parts.uri.path(), &route, &query);
         let user_agent = header_text(&parts, &http::header::USER_AGENT).unwrap_or_default();
         let mut entry = logged(&wanted, user_agent);
-        let pretty = pretty::asked(&query, user_agent);
         let accept = parts.headers.get(http::header::ACCEPT).cloned();
+        let accept = accept.as_ref().and_then(|it| it.to_str().ok());
+        // The description of the API is for programs.
+        let pretty =
+            pretty::asked(accept, &query, user_agent) && !parts.uri.path().starts_with("/openapi/");
         let answer = match self.authenticate(&parts, &wanted) {
             Ok(identity) => {
                 entry.user.clone_from(&identity.name);
@@ -350,20 +357,23 @@ impl ApiServer {
         if let Answer::Response(response) = &mut answer {
             respond::add_warnings(response, &warnings);
             let told = if response.status().is_success() {
-                Encoding::Json
+                Some(Encoding::Json)
             } else {
-                media::of_failures(accept.as_ref().and_then(|it| it.to_str().ok()))
+                media::of_failures(accept)
             };
-            if told != Encoding::Json && respond::is_json(response) {
+            let other = told.filter(|told| *told != Encoding::Json);
+            if let Some(told) = other
+                && respond::is_json(response)
+            {
                 if let Ok(status) = respond::in_encoding(response.clone(), told) {
                     *response = status;
                 }
-            } else if pretty && respond::is_json(response) {
+            } else if (pretty || told.is_none()) && respond::is_json(response) {
                 if let Some(list) = self.unwritten.take() {
                     write(response, list);
                 }
                 if respond::is_json(response) {
-                    *response.body_mut() = pretty::indented(response.body());
+                    *response.body_mut() = go_json::indented(response.body());
                 }
             }
         }

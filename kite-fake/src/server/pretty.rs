@@ -1,12 +1,14 @@
-//! JSON for people: indented when a browser or a command line tool asks.
+//! Whether answers are for people: indented when a browser or a command line tool asks.
 
-use bytes::Bytes;
-
+use crate::rest::media;
 use crate::rest::query::Query;
 
-/// Whether an answer is indented: the `pretty` parameter decides, or else
-/// whether the client is one that people look at.
-pub(super) fn asked(query: &Query, user_agent: &str) -> bool {
+/// Whether an answer is indented: what is accepted may say so, or the `pretty`
+/// parameter, or else whether the client is one that people look at.
+pub(super) fn asked(accept: Option<&str>, query: &Query, user_agent: &str) -> bool {
+    if media::asks_to_indent(accept) {
+        return true;
+    }
     match query.text("pretty") {
         "" => ["curl", "Wget", "Mozilla/5.0"]
             .iter()
@@ -15,70 +17,19 @@ pub(super) fn asked(query: &Query, user_agent: &str) -> bool {
     }
 }
 
-/// A JSON text with a line for each member and element.
-pub(super) fn indented(text: &[u8]) -> Bytes {
-    let mut out = Vec::with_capacity(text.len() * 2);
-    let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
-    let line = |out: &mut Vec<u8>, depth: usize| {
-        out.push(b'\n');
-        out.resize(out.len() + 2 * depth, b' ');
-    };
-    for (i, byte) in text.iter().enumerate() {
-        if quoted {
-            out.push(*byte);
-            quoted = escaped || *byte != b'"';
-            escaped = !escaped && *byte == b'\\';
-            continue;
-        }
-        match byte {
-            b'"' => {
-                quoted = true;
-                out.push(b'"');
-            }
-            b'{' | b'[' => {
-                out.push(*byte);
-                depth += 1;
-                if !matches!(text.get(i + 1), Some(b'}' | b']')) {
-                    line(&mut out, depth);
-                }
-            }
-            b'}' | b']' => {
-                depth = depth.saturating_sub(1);
-                if !matches!(text.get(i.wrapping_sub(1)), Some(b'{' | b'[')) {
-                    line(&mut out, depth);
-                }
-                out.push(*byte);
-            }
-            b',' => {
-                out.push(b',');
-                line(&mut out, depth);
-            }
-            b':' => out.extend_from_slice(b": "),
-            other if other.is_ascii_whitespace() => {}
-            other => out.push(*other),
-        }
-    }
-    out.push(b'\n');
-    out.into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_text_keeps_its_meaning_and_order() {
-        let text = br#"{"b":[1,{"x":"a\"{,:"}],"a":{},"c":[]}"#;
-        let expected = "{\n  \"b\": [\n    1,\n    {\n      \"x\": \"a\\\"{,:\"\n    }\n  ],\n  \"a\": {},\n  \"c\": []\n}\n";
-        assert_eq!(indented(text), expected);
-    }
-
-    #[test]
     fn people_are_known_by_their_tools() {
         let query = Query::parse;
-        assert!(asked(&query(""), "curl/8.5"));
-        assert!(!asked(&query("pretty=false"), "curl/8.5"));
-        assert!(asked(&query("pretty=true"), "kubectl/v1.36"));
-        assert!(!asked(&query(""), "kubectl/v1.36"));
+        let asked = |accept, parameters, client| asked(accept, &query(parameters), client);
+        assert!(asked(None, "", "curl/8.5"));
+        assert!(!asked(None, "pretty=false", "curl/8.5"));
+        assert!(asked(None, "pretty=true", "kubectl/v1.36"));
+        assert!(!asked(Some("application/json"), "", "kubectl/v1.36"));
+        let accept = Some("text/html, application/json; pretty=1");
+        assert!(asked(accept, "", "kubectl/v1.36"));
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::read::List;
 use super::{Call, Outcome, Produced};
 use crate::discovery::Document;
+use crate::go_json;
 use crate::protobuf::{self, Unencodable};
 use crate::registry::Resource;
 use crate::rest::media::{Encoding, Shape};
@@ -32,7 +33,7 @@ pub(crate) fn json(code: u16, body: Bytes) -> Response<Bytes> {
 
 /// A JSON response from a value.
 pub(crate) fn value(code: u16, value: &Value) -> Response<Bytes> {
-    json(code, serde_json::to_vec(value).unwrap_or_default().into())
+    json(code, go_json::document(value).into())
 }
 
 /// A failure (or the success of a deletion).
@@ -193,19 +194,20 @@ pub(crate) fn yaml(response: &Response<Bytes>) -> Result<Response<Bytes>, String
     Ok(out)
 }
 
-/// Whether a response is JSON and nothing more special.
+/// Whether a response is JSON, maybe of a kind that its media type names.
 pub(crate) fn is_json(response: &Response<Bytes>) -> bool {
-    response
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|media| media == "application/json")
+    let media = response.headers().get(header::CONTENT_TYPE);
+    media.is_some_and(|media| {
+        let rest = media.as_bytes().strip_prefix(b"application/json");
+        matches!(rest, Some([] | [b';', ..]))
+    })
 }
 
 fn shaped(call: &Call, object: &Object) -> Result<Bytes, Status> {
-    let make = |v: &Value| Bytes::from(serde_json::to_vec(v).unwrap_or_default());
+    let make = |v: &Value| Bytes::from(go_json::document(v));
     let version = call.accepted.meta_version();
     Ok(match call.accepted.shape {
-        Shape::Plain => object.json(),
+        Shape::Plain => object.document(),
         Shape::Partial { list: false } => make(&partial(object.value(), version)),
         Shape::Partial { list: true } => {
             return Err(not_convertible(format!(
@@ -259,7 +261,7 @@ pub(crate) fn put_partial(out: &mut BytesMut, object: &Object, version: &str) {
     out.put_slice(b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"");
     out.put_slice(version.as_bytes());
     out.put_slice(b"\",\"metadata\":");
-    out.put_slice(object.metadata_json());
+    object.write_metadata(|piece| out.put_slice(piece));
     out.put_u8(b'}');
 }
 
@@ -277,11 +279,7 @@ pub(crate) fn outcome(call: &Call, outcome: &Outcome) -> Result<Response<Bytes>,
             in_protobuf(json(outcome.code, Bytes::new()), body)
         }
         Produced::Object(object) => encoded(call, outcome.code, shaped(call, object)?)?,
-        Produced::Value(body) => encoded(
-            call,
-            outcome.code,
-            serde_json::to_vec(body).unwrap_or_default().into(),
-        )?,
+        Produced::Value(body) => encoded(call, outcome.code, go_json::document(body).into())?,
         Produced::Status(body) => in_encoding(status(body), call.accepted.encoding)?,
     })
 }
@@ -323,12 +321,23 @@ impl Unwritten {
     /// Its JSON. Each object was encoded when it was stored: a list only joins the
     /// texts.
     fn text(&self) -> Bytes {
-        let head = format!(
-            "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{},\"items\":[",
-            self.kind, self.version, self.metadata
-        );
+        let (kind, version) = (&self.kind, &self.version);
+        // A list of custom objects is a map, too.
+        let (head, foot) = if self.custom {
+            let metadata = &self.metadata;
+            (
+                format!("{{\"apiVersion\":\"{version}\",\"items\":["),
+                format!("],\"kind\":\"{kind}\",\"metadata\":{metadata}}}\n"),
+            )
+        } else {
+            let metadata = go_json::list_metadata(&self.metadata);
+            let head = format!(
+                "{{\"kind\":\"{kind}\",\"apiVersion\":\"{version}\",\"metadata\":{metadata},\"items\":["
+            );
+            (head, "]}\n".to_owned())
+        };
         let size: usize = self.items.iter().map(|o| o.size() + 1).sum();
-        let mut out = BytesMut::with_capacity(size + head.len() + 2);
+        let mut out = BytesMut::with_capacity(size + head.len() + foot.len());
         out.put_slice(head.as_bytes());
         for (i, item) in self.items.iter().enumerate() {
             if i > 0 {
@@ -340,7 +349,7 @@ impl Unwritten {
                 item.write_item(|piece| out.put_slice(piece));
             }
         }
-        out.put_slice(b"]}");
+        out.put_slice(foot.as_bytes());
         out.freeze()
     }
 }
@@ -391,11 +400,7 @@ pub(crate) fn list(call: &Call, list: &List) -> Result<Response<Bytes>, Status> 
             let fresh: Vec<Object> = list.items.iter().map(Stored::fresh).collect();
             let values: Vec<&Value> = fresh.iter().map(|o| o.value()).collect();
             let table = as_table(call, &values, &metadata)?;
-            return encoded(
-                call,
-                200,
-                serde_json::to_vec(&table).unwrap_or_default().into(),
-            );
+            return encoded(call, 200, go_json::document(&table).into());
         }
         Shape::Partial { list: false } => {
             return Err(not_convertible(format!(
@@ -406,6 +411,7 @@ pub(crate) fn list(call: &Call, list: &List) -> Result<Response<Bytes>, Status> 
         Shape::Partial { list: true } => {
             let version = call.accepted.meta_version();
             let mut out = BytesMut::with_capacity(256 + 512 * list.items.len());
+            let metadata = go_json::list_metadata(&metadata);
             let head = format!(
                 "{{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"{version}\",\"metadata\":{metadata},\"items\":["
             );
@@ -416,7 +422,7 @@ pub(crate) fn list(call: &Call, list: &List) -> Result<Response<Bytes>, Status> 
                 }
                 put_partial(&mut out, item, version);
             }
-            out.put_slice(b"]}");
+            out.put_slice(b"]}\n");
             return encoded(call, 200, out.freeze());
         }
     }

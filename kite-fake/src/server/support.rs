@@ -119,6 +119,11 @@ pub const SUPPORT: &[Row] = &[
         "the administrator's unless RBAC is on, since kubectl sends no token without TLS; over TLS they are nobody's",
     ),
     row(
+        "order of members in JSON",
+        Support::Differs,
+        "that of Go's types, or by name, as a real server writes them; by name also in the OpenAPI documents and in what a real server keeps as it was sent (`data` of a ControllerRevision, defaults and examples of schemas)",
+    ),
+    row(
         "rules in CEL, where the crate is built without its feature `cel`",
         Support::Differs,
         "definitions that have some are refused, and so is every write that a policy is about",

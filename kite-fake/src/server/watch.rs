@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::{Answer, ApiServer, Call, read, respond};
 use crate::builtin;
+use crate::go_json;
 use crate::protobuf::{self, Unencodable};
 use crate::registry::Resource;
 use crate::rest::media::{self, Accepted, Encoding, Shape};
@@ -128,8 +129,8 @@ impl ApiServer {
         })))
     }
 
-    /// What has happened since the last call, as lines to send; `None` when the
-    /// watch is over.
+    /// What has happened since the last call, as pieces of lines to send one after
+    /// another; `None` when the watch is over.
     pub fn poll(&self, watch: &mut Watch, now: jiff::Timestamp) -> Option<Vec<Bytes>> {
         if watch.over {
             return None;
@@ -145,7 +146,7 @@ impl ApiServer {
         }
         let mut lines = Vec::new();
         for object in std::mem::take(&mut watch.initial) {
-            lines.push(watch.line(Change::Added, &object, now));
+            watch.tell(Change::Added, &object, now, &mut lines);
         }
         if std::mem::take(&mut watch.mark_end) {
             let annotations = json!({"k8s.io/initial-events-end": "true"});
@@ -173,11 +174,11 @@ impl ApiServer {
         for event in events {
             reached = event.revision;
             if let Some((change, object)) = watch.seen(event) {
-                lines.push(watch.line(change, &object, now));
+                watch.tell(change, &object, now, &mut lines);
             }
         }
         watch.revision = reached.max(watch.revision);
-        (!watch.over || !lines.is_empty()).then_some(lines)
+        (!watch.over || !lines.is_empty()).then(|| self.last_line.join(lines))
     }
 
     /// A BOOKMARK, if the client wants them, there has been progress since the
@@ -235,24 +236,34 @@ impl Watch {
         }
     }
 
-    fn line(&mut self, change: Change, object: &Object, now: jiff::Timestamp) -> Bytes {
+    /// Adds the pieces of an event's line.
+    fn tell(
+        &mut self,
+        change: Change,
+        object: &Object,
+        now: jiff::Timestamp,
+        lines: &mut Vec<Bytes>,
+    ) {
         if self.accepted.encoding == Encoding::Protobuf {
-            return self.frame(change, object, now);
+            lines.push(self.frame(change, object, now));
+            return;
         }
         match self.accepted.shape {
             // The same bytes for all who watch.
-            Shape::Plain => object.line(change),
+            Shape::Plain => object.event(change, |piece| lines.push(piece)),
             Shape::Partial { .. } => {
                 let version = self.accepted.meta_version();
-                let mut out = BytesMut::with_capacity(object.metadata_json().len() + 128);
+                let mut out = BytesMut::with_capacity(object.size() / 2 + 128);
                 out.put_slice(b"{\"type\":\"");
                 out.put_slice(change.as_str().as_bytes());
                 out.put_slice(b"\",\"object\":");
                 respond::put_partial(&mut out, object, version);
                 out.put_slice(b"}\n");
-                out.freeze()
+                lines.push(out.freeze());
             }
-            Shape::Table => self.transformed(change.as_str(), object.fresh().value(), now),
+            Shape::Table => {
+                lines.push(self.transformed(change.as_str(), object.fresh().value(), now));
+            }
         }
     }
 
@@ -319,7 +330,7 @@ impl Watch {
 /// An event as it is sent. What has no form in the encoding is an error instead.
 fn event(encoding: Encoding, change: &str, object: &Value) -> Bytes {
     if encoding != Encoding::Protobuf {
-        return format!("{{\"type\":\"{change}\",\"object\":{object}}}\n").into();
+        return go_json::event(change, object).into();
     }
     let text = |name: &str| object[name].as_str().unwrap_or_default();
     let (version, kind) = (text("apiVersion"), text("kind"));

@@ -21,6 +21,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -38,6 +39,9 @@ const MAX_WARM_BYTES: usize = 1024 * 1024;
 /// Not before there are as many for each object and event that there is: to look
 /// at all of them for less would cost more than to parse again.
 const WARM_BYTES_EACH: usize = 32;
+
+/// What ends the line of a watch event.
+pub(crate) const END: Bytes = Bytes::from_static(b"}\n");
 
 /// API group and plural: what names a collection, whatever version is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

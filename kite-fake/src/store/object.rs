@@ -175,6 +175,11 @@ impl Stored {
         self.text().json()
     }
 
+    /// The object as it is answered: its JSON text and a line feed.
+    pub fn document(&self) -> Bytes {
+        self.text().document()
+    }
+
     /// The object as a message of protobuf, without an envelope; it is of `kind` in
     /// `api_version`. Encoded once for all who ask.
     ///
@@ -199,15 +204,25 @@ impl Stored {
         self.text().as_json().len()
     }
 
-    /// The line by which a watch tells of the object, with its line feed. Shared
-    /// by all who ask for that of the change which made this state.
+    /// The line by which a watch tells of the object, with its line feed.
     pub fn line(&self, change: Change) -> Bytes {
-        self.text().line(change)
+        let mut line = Vec::with_capacity(self.size() + 64);
+        self.event(change, |piece| line.extend_from_slice(&piece));
+        line.into()
     }
 
-    /// The object's `metadata` as JSON text.
-    pub fn metadata_json(&self) -> &[u8] {
-        self.text().member("metadata").unwrap_or(b"{}")
+    /// Hands out the pieces of that line, the last of which is [`END`](super::END).
+    /// That before is the same memory for all who ask for the change which made this
+    /// state.
+    pub(crate) fn event(&self, change: Change, mut put: impl FnMut(Bytes)) {
+        self.text().event(change, &mut put);
+        put(super::END);
+    }
+
+    /// Hands out the pieces of the object's `metadata` as JSON text, in the order of
+    /// its type.
+    pub fn write_metadata(&self, put: impl FnMut(&[u8])) {
+        self.text().write_metadata(put);
     }
 
     /// A string below `metadata`, empty if it is not there.

@@ -2,9 +2,10 @@
 //!
 //! Its message in protobuf is made when it is first asked for, and kept with the text.
 //!
-//! The text is written once, as the line of the watch event that announced the
-//! state; the object itself is a part of that line. So a stored object costs
-//! its text and little else, and neither reads, lists nor watches encode it again.
+//! The text is written once, after the beginning of the watch event that announced the
+//! state and before the line feed that ends an answer: the object, the answer and all
+//! of the event but its end are parts of it. So a stored object costs its text and
+//! little else, and neither reads, lists nor watches encode it again.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -14,6 +15,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use serde_json::{Map, Value};
 
 use super::Change;
+use crate::go_json::{Order, Writer};
 use crate::protobuf::Unencodable;
 
 /// A deeper tree stays as it is: the parser refuses to read it back (it allows
@@ -32,7 +34,7 @@ struct Member {
 /// See the [module documentation](self).
 #[derive(Debug)]
 pub(super) struct Text {
-    /// `{"type":"ADDED","object":{…}}` and a line feed.
+    /// `{"type":"ADDED","object":{…}` and a line feed.
     line: Bytes,
     change: Change,
     start: u32,
@@ -40,6 +42,8 @@ pub(super) struct Text {
     members: Box<[Member]>,
     top: u32,
     deep: bool,
+    /// It is in the order of its type, not in that of its members' names.
+    in_order: bool,
     /// The object as a message of protobuf, once somebody asked for it.
     message: OnceLock<Bytes>,
 }
@@ -57,41 +61,12 @@ fn head(change: Change) -> &'static [u8] {
     }
 }
 
-/// Encoding a `Value` cannot fail: its keys are strings.
-fn write(out: &mut Vec<u8>, value: &Value) {
-    let _ = serde_json::to_writer(out, value);
-}
-
-fn write_members(
-    out: &mut Vec<u8>,
-    members: &Map<String, Value>,
-    found: &mut Vec<Member>,
-    mut inner: impl FnMut(&mut Vec<u8>, &str, &Value),
-) {
-    out.push(b'{');
-    for (i, (name, value)) in members.iter().enumerate() {
-        if i > 0 {
-            out.push(b',');
-        }
-        let start = out.len();
-        let _ = serde_json::to_writer(&mut *out, name);
-        out.push(b':');
-        let begins = out.len();
-        inner(out, name, value);
-        found.push(Member {
-            start: place(start),
-            value: place(begins),
-            end: place(out.len()),
-        });
-    }
-    out.push(b'}');
-}
-
-fn depth(value: &Value) -> usize {
-    match value {
-        Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or(0),
-        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
-        _ => 0,
+/// Where a member is whose name begins at `start`, and whose value was just written.
+fn member(start: usize, value: usize, out: &[u8]) -> Member {
+    Member {
+        start: place(start),
+        value: place(value),
+        end: place(out.len()),
     }
 }
 
@@ -104,20 +79,29 @@ impl Text {
         let start = out.len();
         let mut top = Vec::new();
         let mut below = Vec::new();
+        let order = Order::of(value);
+        let mut writer = Writer::default();
         match value {
-            Value::Object(members) => write_members(out, members, &mut top, |out, name, value| {
-                match (name, value) {
-                    ("metadata", Value::Object(metadata)) => {
-                        write_members(out, metadata, &mut below, |out, _, value| {
-                            write(out, value);
-                        });
+            Value::Object(members) => {
+                writer.object(out, members, order, |writer, out, slot, from| {
+                    let begins = out.len();
+                    match (slot.name, slot.value) {
+                        ("metadata", Value::Object(metadata)) => {
+                            let order = slot.then.order();
+                            writer.object(out, metadata, order, |writer, out, slot, from| {
+                                let begins = out.len();
+                                writer.member(out, slot);
+                                below.push(member(from, begins, out));
+                            });
+                        }
+                        _ => writer.member(out, slot),
                     }
-                    _ => write(out, value),
-                }
-            }),
-            other => write(out, other),
+                    top.push(member(from, begins, out));
+                });
+            }
+            other => writer.value(out, other, None),
         }
-        out.extend_from_slice(b"}\n");
+        out.push(b'\n');
         let count = top.len();
         top.append(&mut below);
         Self {
@@ -126,7 +110,8 @@ impl Text {
             start: place(start),
             members: top.into_boxed_slice(),
             top: place(count),
-            deep: depth(value) > MAX_DEPTH,
+            deep: writer.deepest() > MAX_DEPTH,
+            in_order: order.is_some(),
             message: OnceLock::new(),
         }
     }
@@ -144,7 +129,7 @@ impl Text {
     }
 
     fn object(&self) -> (usize, usize) {
-        (self.start as usize, self.line.len().saturating_sub(2))
+        (self.start as usize, self.line.len().saturating_sub(1))
     }
 
     /// The object, sharing the text's memory.
@@ -153,20 +138,26 @@ impl Text {
         self.line.slice(start..end)
     }
 
+    /// The object and a line feed, as it is answered, sharing the text's memory.
+    pub(super) fn document(&self) -> Bytes {
+        self.line.slice(self.start as usize..)
+    }
+
     /// The object.
     pub(super) fn as_json(&self) -> &[u8] {
         let (start, end) = self.object();
         self.line.get(start..end).unwrap_or_default()
     }
 
-    /// The line of a watch event that tells of the object, with its line feed.
-    pub(super) fn line(&self, change: Change) -> Bytes {
+    /// Hands out the pieces of the watch event that tells of the object, but for what
+    /// ends it.
+    pub(super) fn event(&self, change: Change, mut put: impl FnMut(Bytes)) {
         if change == self.change {
-            return self.line.clone();
+            put(self.line.slice(..self.line.len().saturating_sub(1)));
+        } else {
+            put(Bytes::from_static(head(change)));
+            put(self.json());
         }
-        let (start, _) = self.object();
-        let rest = self.line.get(start..).unwrap_or_default();
-        [head(change), rest].concat().into()
     }
 
     /// Whether the text cannot be parsed again.
@@ -207,6 +198,42 @@ impl Text {
     /// The text of a member of `metadata`.
     pub(super) fn metadata(&self, name: &str) -> Option<&[u8]> {
         self.find(self.below(), name)
+    }
+
+    /// Writes `metadata` in the order of its type, as it is without the rest.
+    pub(super) fn write_metadata(&self, mut put: impl FnMut(&[u8])) {
+        let Some(order) = Order::of_metadata().filter(|_| !self.in_order) else {
+            put(self.member("metadata").unwrap_or(b"{}"));
+            return;
+        };
+        let members = self.below().iter();
+        let mut members: Vec<_> = members
+            .map(|it| {
+                let name = string(self.slice(it.start, it.value.saturating_sub(1)));
+                let (rank, then) = order.place(&name.unwrap_or_default());
+                (rank, it.start, it, then)
+            })
+            .collect();
+        members.sort_unstable_by_key(|(rank, start, ..)| (*rank, *start));
+        let mut separator: &[u8] = b"{";
+        for (_, _, member, then) in members {
+            put(separator);
+            separator = b",";
+            match then.order() {
+                None => put(self.slice(member.start, member.end)),
+                Some(order) => {
+                    let value = self.slice(member.value, member.end);
+                    let value = serde_json::from_slice(value).unwrap_or_default();
+                    let mut out = self.slice(member.start, member.value).to_vec();
+                    Writer::of_maps().value(&mut out, &value, Some(order));
+                    put(&out);
+                }
+            }
+        }
+        if separator == b"{" {
+            put(separator);
+        }
+        put(b"}");
     }
 
     /// Writes the object without `kind` and `apiVersion`, as lists of built-in

@@ -404,7 +404,13 @@ async fn read_events(
     if events.is_empty() && !rest.trim().is_empty() {
         return (events, Some(rest));
     }
-    (events, None)
+    match events.as_slice() {
+        [only] if only.get("object").is_none() => {
+            let text = only.to_string();
+            (Vec::new(), Some(text))
+        }
+        _ => (events, None),
+    }
 }
 
 fn condition(wait: &Value, status: u16, body: &Value) -> bool {

@@ -11,4 +11,5 @@ mod kube_client;
 mod kube_runtime;
 mod protobuf;
 mod reads;
+mod texts;
 mod writes;
