@@ -179,6 +179,19 @@ impl Context {
             None => then,
         }
     }
+
+    /// How much is left of `pause`, which runs from the first time that this is asked
+    /// for the same stage and round; `None` when nothing is.
+    pub(super) fn pause(
+        &self,
+        stage: Stage,
+        object: &DynamicObject,
+        round: &str,
+        pause: Duration,
+    ) -> Option<Duration> {
+        let uid = object.metadata.uid.as_deref().unwrap_or_default();
+        self.timers.remaining(stage, uid, round, pause)
+    }
 }
 
 /// A part of a cluster that watches objects and writes others: level-triggered,

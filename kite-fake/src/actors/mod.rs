@@ -25,6 +25,7 @@
 //! | [`ClaimBinder`] | volumes for claims |
 //! | [`Replicas`], [`Jobs`] | readiness of `ReplicaSet`s, `StatefulSet`s and `DaemonSet`s; Jobs that are done |
 //! | [`Nodes`], [`Pods`], [`Deployments`] | one node, a scheduler and kubelet, readiness |
+//! | [`TaintEvictions`] | the taint eviction controller |
 //! | [`VolumeSnapshots`] | the CSI external-snapshotter |
 //! | [`Certificates`], [`Gateways`], [`LeaseHolder`] | cert-manager, a Gateway API implementation, other leaders |
 //!
@@ -73,3 +74,4 @@ pub use storage::ClaimBinder;
 pub use workloads::{
     DaemonSets, Deployments, Jobs, NODE_NAME, Nodes, Pods, Replicas, StatefulSets,
 };
+pub use workloads::TaintEvictions;

@@ -17,6 +17,10 @@ impl Stage {
     pub const POD_SCHEDULED: Self = Self::new("PodScheduled");
     /// A Pod's containers are ready.
     pub const POD_READY: Self = Self::new("PodReady");
+    /// A Pod whose work has an end comes to it: one that is not always restarted, and
+    /// that nobody or a Job controls. A failure's message is what it leaves behind, and
+    /// its reason, where that is a number, the exit code.
+    pub const POD_ENDED: Self = Self::new("PodEnded");
     /// A Pod's containers have ended after its deletion.
     pub const POD_STOPPED: Self = Self::new("PodStopped");
     /// A `PersistentVolumeClaim` is bound.
@@ -201,6 +205,7 @@ impl Rules {
         Self::instant().with_delays([
             (Stage::POD_SCHEDULED, ms(100)),
             (Stage::POD_READY, ms(200)),
+            (Stage::POD_ENDED, ms(1000)),
             (Stage::POD_STOPPED, ms(100)),
             (Stage::CLAIM_BOUND, ms(50)),
             (Stage::LOAD_BALANCER_ADDRESS, ms(300)),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::TaintEvictions;
 use super::{
     Actor, ClaimBinder, DaemonSets, Deployments, EndpointSlices, GarbageCollector, Jobs,
     LoadBalancers, NamespaceDefaults, NamespaceLifecycle, Nodes, Pods, Replicas, StatefulSets,
@@ -27,5 +28,6 @@ pub fn control_plane() -> Vec<Arc<dyn Actor>> {
         Arc::new(Jobs),
         Arc::new(Nodes),
         Arc::new(Pods::default()),
+        Arc::new(TaintEvictions::default()),
     ]
 }

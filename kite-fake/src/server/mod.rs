@@ -49,7 +49,7 @@ mod subresources;
 mod support;
 mod tokens;
 mod update;
-mod usage;
+pub(crate) mod usage;
 pub mod watch;
 mod webhooks;
 

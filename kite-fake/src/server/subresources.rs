@@ -152,6 +152,13 @@ impl ApiServer {
                 call.name()
             ));
         }
+        let gates = pod.value()["spec"]["schedulingGates"].as_array();
+        if gates.is_some_and(|gates| !gates.is_empty()) {
+            return conflict(&format!(
+                "pod {} has non-empty .spec.schedulingGates",
+                call.name()
+            ));
+        }
         let mut new = pod.value().clone();
         new["spec"]["nodeName"] = json!(node);
         let conditions = &mut new["status"]["conditions"];

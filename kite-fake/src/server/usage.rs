@@ -103,7 +103,7 @@ impl Usage {
 
 /// What a whole Pod requests or may use: the sum of its containers, or the most
 /// that an init container takes before they start, and the overhead.
-pub(super) fn pod_totals(spec: &Value, kind: &str) -> BTreeMap<String, (i128, String)> {
+pub(crate) fn pod_totals(spec: &Value, kind: &str) -> BTreeMap<String, (i128, String)> {
     let mut total: BTreeMap<String, (i128, String)> = BTreeMap::new();
     let each = |list: &Value, total: &mut BTreeMap<String, (i128, String)>, sum: bool| {
         for (name, value) in list.as_object().into_iter().flatten() {
@@ -148,6 +148,14 @@ pub(super) fn pod_totals(spec: &Value, kind: &str) -> BTreeMap<String, (i128, St
     for (name, (nano, like)) in most {
         let entry = total.entry(name).or_insert((0, like));
         entry.0 = entry.0.max(nano);
+    }
+    // What is said of the whole Pod counts instead.
+    for (name, value) in spec["resources"][kind].as_object().into_iter().flatten() {
+        if let Some(text) = value.as_str()
+            && let Some(nano) = quantity::nano(text)
+        {
+            total.insert(name.clone(), (nano, text.to_owned()));
+        }
     }
     let overhead = &spec["overhead"];
     if kind == "requests" {

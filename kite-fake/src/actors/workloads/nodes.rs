@@ -76,10 +76,10 @@ impl Actor for Nodes {
             })
         };
         let resources = json!({
-            "cpu": "64",
-            "memory": "256Gi",
-            "ephemeral-storage": "1Ti",
-            "pods": "500",
+            "cpu": "1024",
+            "memory": "16Ti",
+            "ephemeral-storage": "64Ti",
+            "pods": "10k",
         });
         let status = json!({
             "addresses": [

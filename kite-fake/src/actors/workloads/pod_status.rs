@@ -1,4 +1,4 @@
-//! The status of a Pod on its way from pending to ready.
+//! The status of a Pod on its way from pending to ready, as a kubelet writes it.
 
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -6,7 +6,14 @@ use serde_json::{Value, json};
 use crate::actors::objects::uid;
 use crate::actors::rules::Failure;
 
-fn condition(old: &Value, type_: &str, word: &str, failure: Option<&Failure>, now: &str) -> Value {
+/// One condition; its time moves only with its status.
+pub(super) fn condition(
+    old: &Value,
+    type_: &str,
+    word: &str,
+    why: Option<(&str, &str)>,
+    now: &str,
+) -> Value {
     let before = old["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     let same = before
         .iter()
@@ -18,14 +25,29 @@ fn condition(old: &Value, type_: &str, word: &str, failure: Option<&Failure>, no
         "lastProbeTime": Value::Null,
         "lastTransitionTime": since,
     });
-    if let Some(failure) = failure {
-        new["reason"] = json!(failure.reason);
-        new["message"] = json!(failure.message);
+    if let Some((reason, message)) = why {
+        new["reason"] = json!(reason);
+        if !message.is_empty() {
+            new["message"] = json!(message);
+        }
     }
     new
 }
 
-fn with(old: &Value, fields: &[(&str, Value)]) -> Value {
+/// These conditions, and behind them those of other types that are there already.
+pub(super) fn conditions(old: &Value, ours: Vec<Value>) -> Value {
+    let mut all = ours;
+    let before = old["conditions"].as_array().into_iter().flatten();
+    for condition in before {
+        if !all.iter().any(|it| it["type"] == condition["type"]) {
+            all.push(condition.clone());
+        }
+    }
+    json!(all)
+}
+
+/// A status with these fields set.
+pub(super) fn with(old: &Value, fields: &[(&str, Value)]) -> Value {
     let mut status = if old.is_object() {
         old.clone()
     } else {
@@ -37,40 +59,89 @@ fn with(old: &Value, fields: &[(&str, Value)]) -> Value {
     status
 }
 
+/// The containers of one of the lists of a Pod's spec.
+pub(super) fn containers_of<'a>(
+    pod: &'a DynamicObject,
+    list: &str,
+) -> impl Iterator<Item = &'a Value> {
+    pod.data["spec"][list].as_array().into_iter().flatten()
+}
+
+/// Whether an init container stays beside the others.
+pub(super) fn is_sidecar(container: &Value) -> bool {
+    container["restartPolicy"] == "Always"
+}
+
+/// That these containers are not as far as a condition wants them.
+pub(super) fn lagging<'a>(word: &str, containers: impl Iterator<Item = &'a Value>) -> String {
+    let names: Vec<&str> = containers.filter_map(|it| it["name"].as_str()).collect();
+    format!("containers with {word} status: [{}]", names.join(" "))
+}
+
 /// No node has room for it.
 pub(super) fn unschedulable(old: &Value, why: &Failure, now: &str) -> Value {
-    let conditions = json!([condition(old, "PodScheduled", "False", Some(why), now)]);
+    let why = Some((why.reason.as_str(), why.message.as_str()));
+    let ours = vec![condition(old, "PodScheduled", "False", why, now)];
     with(
         old,
-        &[("phase", json!("Pending")), ("conditions", conditions)],
+        &[
+            ("phase", json!("Pending")),
+            ("conditions", conditions(old, ours)),
+        ],
     )
 }
 
-/// It has a node; its containers wait, for `waiting` if that is told.
+/// It has a node; its containers wait, for `waiting` if that is told. Until then those
+/// that go before them wait, too.
 pub(super) fn starting(pod: &DynamicObject, waiting: Option<&Failure>, now: &str) -> Value {
     let old = &pod.data["status"];
-    let unready = Failure {
-        reason: "ContainersNotReady".to_owned(),
-        message: "containers are not ready".to_owned(),
+    let has_init = containers_of(pod, "initContainers").next().is_some();
+    let initializing = has_init && waiting.is_none();
+    let incomplete = lagging("incomplete", containers_of(pod, "initContainers"));
+    let initialized = if initializing {
+        let why = Some(("ContainersNotInitialized", incomplete.as_str()));
+        condition(old, "Initialized", "False", why, now)
+    } else {
+        condition(old, "Initialized", "True", None, now)
     };
-    let conditions = json!([
-        condition(old, "Initialized", "True", None, now),
-        condition(old, "Ready", "False", Some(&unready), now),
-        condition(old, "ContainersReady", "False", Some(&unready), now),
+    let sidecars = containers_of(pod, "initContainers").filter(|it| is_sidecar(it));
+    let not_ready = sidecars.filter(|_| initializing);
+    let unready = lagging("unready", not_ready.chain(containers_of(pod, "containers")));
+    let unready = Some(("ContainersNotReady", unready.as_str()));
+    let ours = vec![
+        initialized,
+        condition(old, "Ready", "False", unready, now),
+        condition(old, "ContainersReady", "False", unready, now),
         condition(old, "PodScheduled", "True", None, now),
-    ]);
+    ];
     let state = match waiting {
         Some(why) => json!({"waiting": {"reason": why.reason, "message": why.message}}),
+        None if initializing => json!({"waiting": {"reason": "PodInitializing"}}),
         None => json!({"waiting": {"reason": "ContainerCreating"}}),
     };
-    let fields = [
+    let mut fields = vec![
         ("phase", json!("Pending")),
-        ("conditions", conditions),
+        ("conditions", conditions(old, ours)),
         ("hostIP", json!("127.0.0.1")),
         ("hostIPs", json!([{"ip": "127.0.0.1"}])),
-        ("containerStatuses", containers(pod, &state, false)),
-        ("qosClass", json!(qos(pod))),
+        ("startTime", started(old, now)),
+        (
+            "containerStatuses",
+            containers_of(pod, "containers")
+                .map(|it| container(pod, it, &state, false))
+                .collect(),
+        ),
     ];
+    if has_init {
+        let statuses = if initializing {
+            containers_of(pod, "initContainers")
+                .map(|it| container(pod, it, &state, false))
+                .collect()
+        } else {
+            initialized_containers(pod, now)
+        };
+        fields.push(("initContainerStatuses", statuses));
+    }
     with(old, &fields)
 }
 
@@ -78,72 +149,78 @@ pub(super) fn starting(pod: &DynamicObject, waiting: Option<&Failure>, now: &str
 pub(super) fn ready(pod: &DynamicObject, ip: &str, now: &str) -> Value {
     let old = &pod.data["status"];
     let types = ["Initialized", "Ready", "ContainersReady", "PodScheduled"];
-    let conditions: Vec<Value> = types
-        .iter()
-        .map(|type_| condition(old, type_, "True", None, now))
-        .collect();
+    let ours = types.map(|type_| condition(old, type_, "True", None, now));
     let state = json!({"running": {"startedAt": now}});
-    let fields = [
+    let mut fields = vec![
         ("phase", json!("Running")),
-        ("conditions", json!(conditions)),
+        ("conditions", conditions(old, ours.to_vec())),
         ("hostIP", json!("127.0.0.1")),
         ("hostIPs", json!([{"ip": "127.0.0.1"}])),
         ("podIP", json!(ip)),
         ("podIPs", json!([{"ip": ip}])),
-        ("startTime", json!(now)),
-        ("containerStatuses", containers(pod, &state, true)),
-        ("qosClass", json!(qos(pod))),
+        ("startTime", started(old, now)),
+        (
+            "containerStatuses",
+            containers_of(pod, "containers")
+                .map(|it| container(pod, it, &state, true))
+                .collect(),
+        ),
     ];
+    if containers_of(pod, "initContainers").next().is_some() {
+        fields.push(("initContainerStatuses", initialized_containers(pod, now)));
+    }
     with(old, &fields)
 }
 
-fn containers(pod: &DynamicObject, state: &Value, ready: bool) -> Value {
-    let all = pod.data["spec"]["containers"].as_array();
-    let statuses = all.into_iter().flatten().map(|container| {
-        let name = container["name"].as_str().unwrap_or_default();
-        let mut status = json!({
-            "name": name,
-            "image": container["image"],
-            "imageID": if ready { container["image"].clone() } else { json!("") },
-            "lastState": {},
-            "ready": ready,
-            "restartCount": 0,
-            "started": ready,
-            "state": state,
-        });
-        if ready {
-            status["containerID"] = json!(format!("kite-fake://{}/{name}", uid(pod)));
+/// Since when the node has the Pod.
+fn started(old: &Value, now: &str) -> Value {
+    match &old["startTime"] {
+        Value::Null => json!(now),
+        since => since.clone(),
+    }
+}
+
+/// The statuses of init containers that are done, and of those that run on beside the others.
+fn initialized_containers(pod: &DynamicObject, now: &str) -> Value {
+    let statuses = containers_of(pod, "initContainers").map(|it| {
+        if is_sidecar(it) {
+            return container(pod, it, &json!({"running": {"startedAt": now}}), true);
         }
+        let state = json!({"terminated": {
+            "containerID": container_id(pod, it),
+            "exitCode": 0,
+            "finishedAt": now,
+            "reason": "Completed",
+            "startedAt": now,
+        }});
+        let mut status = container(pod, it, &state, true);
+        status["started"] = json!(false);
         status
     });
     statuses.collect()
 }
 
-/// The quality of service class: `Guaranteed` needs equal requests and limits
-/// of cpu and memory everywhere.
-fn qos(pod: &DynamicObject) -> &'static str {
-    let all = pod.data["spec"]["containers"].as_array();
-    let resources = || all.into_iter().flatten().map(|c| &c["resources"]);
-    let says_any = |r: &Value| {
-        ["requests", "limits"].iter().any(|side| {
-            ["cpu", "memory"]
-                .iter()
-                .any(|what| r[*side][*what].is_string())
-        })
-    };
-    let guaranteed = |r: &Value| {
-        ["cpu", "memory"].iter().all(|what| {
-            let limit = &r["limits"][*what];
-            limit.is_string() && (r["requests"][*what].is_null() || r["requests"][*what] == *limit)
-        })
-    };
-    if !resources().any(says_any) {
-        "BestEffort"
-    } else if resources().all(guaranteed) {
-        "Guaranteed"
-    } else {
-        "Burstable"
+/// What names a container on its node.
+pub(super) fn container_id(pod: &DynamicObject, container: &Value) -> String {
+    let name = container["name"].as_str().unwrap_or_default();
+    format!("kite-fake://{}/{name}", uid(pod))
+}
+
+fn container(pod: &DynamicObject, container: &Value, state: &Value, ready: bool) -> Value {
+    let mut status = json!({
+        "name": container["name"],
+        "image": container["image"],
+        "imageID": if ready { container["image"].clone() } else { json!("") },
+        "lastState": {},
+        "ready": ready,
+        "restartCount": 0,
+        "started": ready,
+        "state": state,
+    });
+    if ready {
+        status["containerID"] = json!(container_id(pod, container));
     }
+    status
 }
 
 #[cfg(test)]
@@ -151,29 +228,49 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use super::*;
 
-    fn pod(resources: &Value) -> DynamicObject {
+    fn pod(init: &Value) -> DynamicObject {
         let object = json!({
             "metadata": {"name": "p"},
-            "spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]},
+            "spec": {"initContainers": init, "containers": [{"name": "c", "image": "i"}]},
         });
         serde_json::from_value(object).unwrap()
     }
 
     #[test]
-    fn the_quality_of_service_follows_requests_and_limits() {
-        assert_eq!(qos(&pod(&json!({}))), "BestEffort");
-        assert_eq!(qos(&pod(&json!({"requests": {"cpu": "1"}}))), "Burstable");
-        let both = json!({"limits": {"cpu": "1", "memory": "1Gi"}});
-        assert_eq!(qos(&pod(&both)), "Guaranteed");
-    }
-
-    #[test]
-    fn a_ready_pod_keeps_the_time_it_was_scheduled() {
-        let mut pod = pod(&json!({}));
+    fn a_ready_pod_keeps_the_time_it_was_scheduled_and_what_others_say() {
+        let mut pod = pod(&Value::Null);
+        pod.data["status"]["conditions"] = json!([{"type": "example.com/x", "status": "True"}]);
         pod.data["status"] = starting(&pod, None, "T1");
         let status = ready(&pod, "10.0.0.1", "T2");
         assert_eq!(status["conditions"][3]["lastTransitionTime"], "T1");
         assert_eq!(status["conditions"][1]["lastTransitionTime"], "T2");
-        assert_eq!(status["podIP"], "10.0.0.1");
+        assert_eq!(status["conditions"][4]["type"], "example.com/x");
+        assert_eq!(
+            (&status["podIP"], &status["startTime"]),
+            (&json!("10.0.0.1"), &json!("T1"))
+        );
+    }
+
+    #[test]
+    fn init_containers_go_before_the_others() {
+        let init = json!([{"name": "i"}, {"name": "s", "restartPolicy": "Always"}]);
+        let mut pod = pod(&init);
+        pod.data["status"] = starting(&pod, None, "T1");
+        let begun = &pod.data["status"];
+        assert_eq!(begun["conditions"][0]["status"], "False");
+        assert_eq!(
+            begun["conditions"][0]["message"],
+            "containers with incomplete status: [i s]"
+        );
+        assert_eq!(
+            begun["conditions"][1]["message"],
+            "containers with unready status: [s c]"
+        );
+        let waiting = &begun["containerStatuses"][0]["state"]["waiting"];
+        assert_eq!(waiting["reason"], "PodInitializing");
+        let status = ready(&pod, "10.0.0.1", "T2");
+        let states = &status["initContainerStatuses"];
+        assert_eq!(states[0]["state"]["terminated"]["reason"], "Completed");
+        assert_eq!(states[1]["state"]["running"]["startedAt"], "T2");
     }
 }

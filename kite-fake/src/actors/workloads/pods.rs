@@ -1,38 +1,47 @@
-//! Takes Pods to their node and runs them.
+//! Takes Pods to their node, runs them and ends them.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use async_trait::async_trait;
-use http::Request;
+use jiff::{SignedDuration, Timestamp};
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
 
 use super::addresses::Addresses;
-use super::{placement, pod_status};
+use super::owned::controller;
+use super::pod_ends::{self, Exit};
+use super::pod_state::is_over;
+use super::pod_status;
+use super::room::Room;
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::events;
-use crate::actors::kind::{CLAIM, Key, Kind, NODE, POD};
-use crate::actors::objects::{
-    Deletion, Objects, api_error, ignore_missing, is_deleting, text, uid,
-};
+use crate::actors::kind::{CLAIM, JOB, Key, Kind, NODE, POD};
+use crate::actors::objects::{Deletion, Objects, ignore_missing, is_deleting, text};
 use crate::actors::references::References;
-use crate::actors::rules::{Failure, Gate, Stage};
-use crate::actors::storage::{SELECTED_NODE, claims_of, is_bound, is_late_bound};
+use crate::actors::rules::{Gate, Stage};
+use crate::actors::storage::claims_of;
 
 /// What is read as watches have shown it.
 const SEEN: &[Kind] = &[POD, CLAIM, NODE];
+/// The pause before containers that failed start again.
+const RESTART: Stage = Stage::new("PodRestart");
+/// At least this long it is waited for a deadline, also where clocks stand still.
+const SHORTEST: Duration = Duration::from_millis(10);
 
 /// Plays the scheduler and a kubelet that runs nothing: a Pod gets the first
-/// node that takes it once its claims are bound, then an address, then it is
-/// ready; one that is deleted ends after a moment.
+/// node that takes it and has room for it once its claims are bound, then an
+/// address, then it is ready. One whose work has an end, by its `restartPolicy`,
+/// and that is nobody's or a Job's, ends by itself; one that is deleted is not ready
+/// any more first, and ends after a moment.
 #[derive(Debug, Default)]
 pub struct Pods {
     claims: Mutex<References>,
     addresses: Mutex<Addresses>,
+    pub(super) room: Mutex<Room>,
     /// Pods that no node took: nodes and other Pods may change that.
-    waiting: Mutex<BTreeSet<Key>>,
+    pub(super) waiting: Mutex<BTreeSet<Key>>,
 }
 
 #[async_trait]
@@ -58,6 +67,7 @@ impl Actor for Pods {
         if change.gone {
             claims.set(&key, Vec::new());
             addresses.release(&key);
+            self.room.lock().release(&key);
             let mut waiting = self.waiting.lock();
             waiting.remove(&key);
             return waiting.iter().cloned().collect();
@@ -68,7 +78,14 @@ impl Actor for Pods {
         if let Ok(ip) = text(&change.object, "/status/podIP").parse::<Ipv4Addr>() {
             addresses.hold(ip.to_bits(), &key);
         }
-        vec![key]
+        let mut keys = Vec::new();
+        if is_over(&change.object) && self.room.lock().see(&key, &change.object) {
+            keys.extend(self.waiting.lock().iter().cloned());
+        } else if !text(&change.object, "/spec/nodeName").is_empty() {
+            self.room.lock().see(&key, &change.object);
+        }
+        keys.push(key);
+        keys
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
@@ -79,16 +96,60 @@ impl Actor for Pods {
         if is_deleting(&pod) {
             return end(context, objects, key, &pod).await;
         }
-        match text(&pod, "/status/phase") {
-            "Succeeded" | "Failed" => Ok(Next::Done),
-            _ if text(&pod, "/spec/nodeName").is_empty() => {
-                self.schedule(context, objects, key, &pod).await
-            }
-            // Where nothing else has been said yet it is pending.
-            "" | "Pending" => self.start(context, objects, key, &pod).await,
-            _ => Ok(Next::Done),
+        if is_over(&pod) {
+            return Ok(Next::Done);
         }
+        if text(&pod, "/spec/nodeName").is_empty() {
+            return self.schedule(context, objects, key, &pod).await;
+        }
+        let deadline = deadline(context, &pod);
+        if deadline.is_some_and(|rest| rest.is_zero()) {
+            let status = pod_ends::past_deadline(&pod, &context.now());
+            ignore_missing(objects.set_status(key, &pod, status).await)?;
+            return Ok(Next::Done);
+        }
+        let next = match text(&pod, "/status/phase") {
+            // Where nothing else has been said yet it is pending.
+            "" | "Pending" => self.start(context, objects, key, &pod).await?,
+            "Running" => run(context, objects, key, &pod).await?,
+            _ => Next::Done,
+        };
+        Ok(no_later_than(next, deadline))
     }
+}
+
+/// What is left of a Pod's `activeDeadlineSeconds`.
+fn deadline(context: &Context, pod: &DynamicObject) -> Option<Duration> {
+    let seconds = pod.data["spec"]["activeDeadlineSeconds"].as_i64()?;
+    let since: Timestamp = text(pod, "/status/startTime").parse().ok()?;
+    let until = since.checked_add(SignedDuration::from_secs(seconds)).ok()?;
+    let rest = until.duration_since(context.clock.now());
+    let rest = Duration::try_from(rest).unwrap_or_default();
+    Some(if rest.is_zero() {
+        rest
+    } else {
+        rest.max(SHORTEST)
+    })
+}
+
+/// What follows, where a deadline comes after `rest`.
+fn no_later_than(next: Next, rest: Option<Duration>) -> Next {
+    match (next, rest) {
+        (Next::After(pause), Some(rest)) => Next::After(pause.min(rest)),
+        (Next::Later(pause), Some(rest)) => Next::Later(pause.min(rest)),
+        (_, Some(rest)) => Next::Later(rest),
+        (next, None) => next,
+    }
+}
+
+/// Whether what a Pod does comes to an end by itself. What other controllers than Jobs
+/// have Pods do runs for as long as they say.
+fn has_an_end(pod: &DynamicObject) -> bool {
+    text(pod, "/spec/restartPolicy") != "Always" && is_nobodys_or_a_jobs(pod)
+}
+
+fn is_nobodys_or_a_jobs(pod: &DynamicObject) -> bool {
+    controller(pod).is_none_or(|owner| owner.is(&JOB))
 }
 
 impl Pods {
@@ -132,127 +193,52 @@ impl Pods {
         ignore_missing(changed)?;
         Ok(next)
     }
-
-    async fn schedule(
-        &self,
-        context: &Context,
-        objects: Objects<'_>,
-        key: &Key,
-        pod: &DynamicObject,
-    ) -> Result<Next, ActorError> {
-        let mut late = Vec::new();
-        for claim in claims_of(pod) {
-            let found = objects
-                .find(&CLAIM, key.namespace.as_deref(), claim)
-                .await?;
-            if found.as_deref().is_some_and(is_bound) {
-                continue;
-            }
-            if let Some(found) = found
-                && is_late_bound(objects, &found).await?
-            {
-                late.push(found);
-                continue;
-            }
-            let nodes = objects.list(&NODE, None, "").await?.len().max(1);
-            let message = format!(
-                "0/{nodes} nodes are available: pod has unbound immediate PersistentVolumeClaims."
-            );
-            return refuse(context, objects, key, pod, &message).await;
-        }
-        match context.gate(Stage::POD_SCHEDULED, pod, "") {
-            Gate::Open => {}
-            Gate::Wait(rest) => return Ok(Next::After(rest)),
-            Gate::Held => return Ok(Next::Held),
-            Gate::Fail(why) => {
-                refuse(context, objects, key, pod, &why.message).await?;
-                return Ok(Next::Held);
-            }
-        }
-        let mut chosen = placement::choose(objects, pod).await?;
-        if chosen.is_err() {
-            // From here on a change of the nodes brings it back.
-            self.waiting.lock().insert(key.clone());
-            chosen = placement::choose(objects.live(), pod).await?;
-        }
-        match chosen {
-            Ok(node) => {
-                self.waiting.lock().remove(key);
-                if late.is_empty() {
-                    let bound = bind(context, pod, &node).await;
-                    // The answer does not tell how the Pod is now.
-                    objects.doubt(key);
-                    let next = bound?;
-                    let of = format!("{}/{}", key.space(), key.name);
-                    let message = format!("Successfully assigned {of} to {node}");
-                    let said = events::normal("Scheduled", message);
-                    events::tell(context, "default-scheduler", (&POD, pod), said).await;
-                    return Ok(next);
-                }
-                // Their storage now knows where it is wanted.
-                for claim in late {
-                    let annotations = json!({SELECTED_NODE: node});
-                    let patch = json!({"metadata": {"annotations": annotations}});
-                    let key = Key::of(&CLAIM, &claim);
-                    if claim.metadata.annotations.as_ref().is_none_or(|a| {
-                        a.get(SELECTED_NODE)
-                            .is_none_or(|selected| *selected != node)
-                    }) {
-                        ignore_missing(objects.merge(&key, None, patch).await)?;
-                    }
-                }
-                Ok(Next::Done)
-            }
-            Err(why) => refuse(context, objects, key, pod, &why).await,
-        }
-    }
 }
 
-async fn refuse(
+/// Has a Pod whose work has an end come to it, or fail and start again.
+async fn run(
     context: &Context,
     objects: Objects<'_>,
     key: &Key,
     pod: &DynamicObject,
-    message: &str,
 ) -> Result<Next, ActorError> {
-    let why = Failure {
-        reason: "Unschedulable".to_owned(),
-        message: message.to_owned(),
+    if !has_an_end(pod) {
+        return Ok(Next::Done);
+    }
+    let restarts = pod_ends::restarts(pod);
+    let (round, now) = (restarts.to_string(), context.now());
+    let status = if pod_ends::is_crashed(pod) {
+        let pause = pod_ends::pause(restarts);
+        if let Some(rest) = context.pause(RESTART, pod, &round, pause) {
+            return Ok(Next::Later(rest));
+        }
+        pod_ends::restarted(pod, &now)
+    } else {
+        match context.gate(Stage::POD_ENDED, pod, &round) {
+            Gate::Open => pod_ends::ended(pod, &Exit::completed(), &now),
+            Gate::Wait(rest) => return Ok(Next::After(rest)),
+            Gate::Held => return Ok(Next::Held),
+            Gate::Fail(why) => {
+                let exit = Exit::failed(&why);
+                if text(pod, "/spec/restartPolicy") == "OnFailure" {
+                    pod_ends::crashed(pod, &exit, &now)
+                } else {
+                    pod_ends::ended(pod, &exit, &now)
+                }
+            }
+        }
     };
-    let status = pod_status::unschedulable(&pod.data["status"], &why, &context.now());
+    let crashes = status["phase"] == "Running" && !pod_ends::is_crashed(pod);
     let changed = objects.set_status(key, pod, status).await;
-    if matches!(changed, Ok(true)) {
-        let said = events::warning("FailedScheduling", message);
-        events::tell(context, "default-scheduler", (&POD, pod), said).await;
+    if matches!(changed, Ok(true)) && crashes {
+        let said = events::warning("BackOff", "Back-off restarting failed container");
+        events::tell(context, "kubelet", (&POD, pod), said).await;
     }
     ignore_missing(changed)?;
     Ok(Next::Done)
 }
 
-/// Binds the Pod to a node, by the subresource that schedulers use.
-async fn bind(context: &Context, pod: &DynamicObject, node: &str) -> Result<Next, ActorError> {
-    let meta = &pod.metadata;
-    let name = meta.name.as_deref().unwrap_or_default();
-    let namespace = meta.namespace.as_deref().unwrap_or_default();
-    let body = json!({
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": name, "namespace": namespace, "uid": uid(pod)},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-    });
-    let doing = "binding a Pod";
-    let request = Request::post(format!(
-        "/api/v1/namespaces/{namespace}/pods/{name}/binding"
-    ))
-    .header(http::header::CONTENT_TYPE, "application/json")
-    .body(body.to_string().into_bytes())
-    .map_err(|e| api_error(doing)(kube::Error::HttpError(e)))?;
-    let answer = context.client.request::<Value>(request).await;
-    answer.map_err(api_error(doing))?;
-    Ok(Next::Done)
-}
-
-/// Ends a Pod that is being deleted.
+/// Ends a Pod that is being deleted: its containers first.
 async fn end(
     context: &Context,
     objects: Objects<'_>,
@@ -267,6 +253,18 @@ async fn end(
         Gate::Wait(rest) => return Ok(Next::After(rest)),
         Gate::Held => return Ok(Next::Held),
         Gate::Open | Gate::Fail(_) => {}
+    }
+    if !is_over(pod) && pod_ends::has_running(pod) {
+        // What runs for ever ends when it is asked to; other work is cut off.
+        let exit = if has_an_end(pod) {
+            Exit::killed()
+        } else {
+            Exit::completed()
+        };
+        let status = pod_ends::ended(pod, &exit, &context.now());
+        ignore_missing(objects.set_status(key, pod, status).await)?;
+        // The change brings it back here.
+        return Ok(Next::Done);
     }
     let deletion = Deletion {
         grace_seconds: Some(0),

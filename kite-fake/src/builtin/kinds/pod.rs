@@ -172,11 +172,19 @@ pub(in crate::builtin) fn prepare_pod(pod: &mut Value) {
     }
     set(spec, "tolerations", tolerations);
     let class = quality(&pod["spec"]);
-    set(
-        pod,
-        "status",
-        json!({"phase": "Pending", "qosClass": class}),
-    );
+    let mut status = json!({"phase": "Pending", "qosClass": class});
+    if !list(&pod["spec"], "schedulingGates").is_empty() {
+        // No scheduler looks at it: so the server says it.
+        status["conditions"] = json!([{
+            "type": "PodScheduled",
+            "status": "False",
+            "lastProbeTime": null,
+            "lastTransitionTime": null,
+            "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+        }]);
+    }
+    set(pod, "status", status);
 }
 
 /// The quality of service that the resources of the containers give.
