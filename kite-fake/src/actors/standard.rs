@@ -25,7 +25,7 @@ pub fn control_plane() -> Vec<Arc<dyn Actor>> {
         Arc::new(Replicas::of_replication_controllers()),
         Arc::new(StatefulSets::default()),
         Arc::new(DaemonSets::default()),
-        Arc::new(Jobs),
+        Arc::new(Jobs::default()),
         Arc::new(Nodes),
         Arc::new(Pods::default()),
         Arc::new(TaintEvictions::default()),

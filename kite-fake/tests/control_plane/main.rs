@@ -6,5 +6,6 @@
     clippy::indexing_slicing
 )]
 
+mod jobs;
 mod pods;
 mod world;

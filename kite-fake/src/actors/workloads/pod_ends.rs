@@ -115,6 +115,11 @@ pub(super) fn ended(pod: &DynamicObject, exit: &Exit, now: &str) -> Value {
     with(old, &fields)
 }
 
+/// The Pod is deleted and has never run.
+pub(super) fn failed(pod: &DynamicObject) -> Value {
+    with(&pod.data["status"], &[("phase", json!("Failed"))])
+}
+
 /// The Pod was on its node for longer than its `activeDeadlineSeconds`.
 pub(super) fn past_deadline(pod: &DynamicObject, now: &str) -> Value {
     let mut status = ended(pod, &Exit::killed(), now);

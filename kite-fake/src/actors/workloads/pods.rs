@@ -246,7 +246,11 @@ async fn end(
     pod: &DynamicObject,
 ) -> Result<Next, ActorError> {
     if pod.metadata.deletion_grace_period_seconds == Some(0) {
-        // Only finalizers hold it now.
+        // Only finalizers hold it now. Who waits for how it ended is told.
+        if !is_over(pod) {
+            let status = pod_ends::failed(pod);
+            ignore_missing(objects.set_status(key, pod, status).await)?;
+        }
         return Ok(Next::Done);
     }
     match context.gate(Stage::POD_STOPPED, pod, "") {
