@@ -169,6 +169,8 @@ pub const STATEFUL_SET: Kind = Kind::namespaced("apps", "v1", "StatefulSet", "st
 pub const DAEMON_SET: Kind = Kind::namespaced("apps", "v1", "DaemonSet", "daemonsets");
 /// `Job`.
 pub const JOB: Kind = Kind::namespaced("batch", "v1", "Job", "jobs");
+/// `CronJob`.
+pub const CRON_JOB: Kind = Kind::namespaced("batch", "v1", "CronJob", "cronjobs");
 /// `StorageClass`.
 pub const STORAGE_CLASS: Kind =
     Kind::cluster("storage.k8s.io", "v1", "StorageClass", "storageclasses");

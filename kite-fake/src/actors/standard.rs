@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::TaintEvictions;
 use super::{
     Actor, ClaimBinder, DaemonSets, Deployments, EndpointSlices, GarbageCollector, Jobs,
     LoadBalancers, NamespaceDefaults, NamespaceLifecycle, Nodes, Pods, Replicas, StatefulSets,
     VolumeSnapshots,
 };
+use super::{CronJobs, TaintEvictions};
 
 /// The controllers of Kubernetes itself: namespaces, garbage, definitions,
 /// Services, storage, Deployments, a node and its Pods.
@@ -26,6 +26,7 @@ pub fn control_plane() -> Vec<Arc<dyn Actor>> {
         Arc::new(StatefulSets::default()),
         Arc::new(DaemonSets::default()),
         Arc::new(Jobs::default()),
+        Arc::new(CronJobs),
         Arc::new(Nodes),
         Arc::new(Pods::default()),
         Arc::new(TaintEvictions::default()),

@@ -6,6 +6,7 @@
     clippy::indexing_slicing
 )]
 
+mod cron_jobs;
 mod jobs;
 mod pods;
 mod world;

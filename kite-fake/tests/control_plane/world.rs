@@ -60,6 +60,14 @@ impl World {
         Self::on(self.cluster, self.rules).await
     }
 
+    /// The same, with nobody there for a time.
+    pub async fn away(self, time: Duration) -> Self {
+        self.stop.cancel();
+        self.actors.ended().await;
+        tokio::time::sleep(time).await;
+        Self::on(self.cluster, self.rules).await
+    }
+
     /// Until nothing happens any more.
     pub async fn settle(&self) {
         assert!(self.actors.settled(Duration::from_secs(60)).await);

@@ -1,10 +1,10 @@
 //! What CDI's webhook demands of `DataVolume`s.
 
+use kite_fake::actors::schedule::Schedule;
 use kite_fake::server::{Review, Webhook};
 use kite_fake::status::Cause;
 use serde_json::Value;
 
-use super::schedule::Schedule;
 use super::source::Source;
 
 /// Refuses a `DataVolume` that is ambiguous, and any change of its spec: a disk

@@ -4,16 +4,17 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::tz::TimeZone;
 use kite_fake::actors::References;
 use kite_fake::actors::kind::{CLAIM, Key, VOLUME_SNAPSHOT};
 use kite_fake::actors::objects::{Deletion, Objects, ignore_missing, is_deleting, text, uid};
+use kite_fake::actors::schedule::Schedule;
 use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::schedule::Schedule;
 use crate::kinds::{DATA_IMPORT_CRON, DATA_SOURCE, DATA_VOLUME, STORAGE_PROFILE};
 use crate::snapshot_class::class_for;
 
@@ -142,7 +143,7 @@ impl Keeping<'_> {
         let schedule = Schedule::parse(text(self.cron, "/spec/schedule"));
         let due = match (&schedule, looked) {
             (_, None) => Some(now),
-            (Some(schedule), Some(looked)) => schedule.next(looked),
+            (Some(schedule), Some(looked)) => schedule.next(looked, &TimeZone::UTC),
             (None, Some(_)) => None,
         };
         if due.is_some_and(|due| due <= now) {

@@ -6,7 +6,6 @@ mod crons;
 mod data_sources;
 mod data_volumes;
 mod profiles;
-mod schedule;
 mod source;
 mod status;
 

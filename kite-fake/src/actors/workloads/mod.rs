@@ -2,6 +2,7 @@
 
 mod addresses;
 mod conditions;
+mod cron_jobs;
 mod daemon_sets;
 mod deployments;
 mod hash;
@@ -23,6 +24,7 @@ mod stateful_sets;
 mod taints;
 mod template;
 
+pub use cron_jobs::CronJobs;
 pub use daemon_sets::DaemonSets;
 pub use deployments::Deployments;
 pub use jobs::Jobs;

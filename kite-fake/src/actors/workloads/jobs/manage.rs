@@ -9,13 +9,13 @@ use super::look::Look;
 use super::pods::{self, FINALIZER, Part};
 use super::{COMPONENT, Indexes, SHORTEST};
 use crate::actors::actor::{ActorError, Context};
-use crate::actors::events;
+use crate::actors::events::{self, Said};
 use crate::actors::kind::{Key, POD};
 use crate::actors::mirror::Found;
 use crate::actors::objects::{Deletion, Objects, ignore_missing};
+use crate::actors::workloads::making::{Made, TRY_AGAIN, make};
 use crate::actors::workloads::owned::Owner;
 use crate::actors::workloads::pod_state::{by_worth, is_ready};
-use crate::actors::workloads::replicas::{Made, TRY_AGAIN, make};
 
 /// Most Pods that are made or deleted at a time.
 const BURST: u64 = 500;
@@ -96,18 +96,26 @@ impl Hands<'_> {
             (0..count).map(|_| pods::new(self.owner, None)).collect()
         };
         for body in bodies {
-            let made = make(self.context, self.objects, self.owner, COMPONENT, body).await?;
-            match made {
-                Made::Pod(pod) => look.active.push(pod),
+            let said = match make(self.objects, self.owner, body).await? {
+                Made::Pod(pod) => {
+                    let name = pod.metadata.name.clone().unwrap_or_default();
+                    look.active.push(pod);
+                    events::normal("SuccessfulCreate", format!("Created pod: {name}"))
+                }
                 Made::Nothing => break,
-                Made::Refused(_) => return later(TRY_AGAIN),
-            }
+                Made::Refused(message) => {
+                    let message = format!("Error creating: {message}");
+                    self.tell(events::warning("FailedCreate", message)).await;
+                    return later(TRY_AGAIN);
+                }
+            };
+            self.tell(said).await;
         }
         Ok(waits.map(|rest| rest.max(SHORTEST)))
     }
 
-    /// Deletes active Pods; without `counted` they let go of their finalizer first, and
-    /// are not among the failures.
+    /// Deletes active Pods. Where they `lets_go` of their finalizer first they are not
+    /// among the failures.
     pub(super) async fn delete(
         self,
         look: &mut Look<'_>,
@@ -125,10 +133,14 @@ impl Hands<'_> {
             look.ready -= u64::from(is_ready(&pod)).min(look.ready);
             look.terminating += 1;
             let said = events::normal("SuccessfulDelete", format!("Deleted pod: {}", key.name));
-            let about = (self.owner.kind, self.owner.object);
-            events::tell(self.context, COMPONENT, about, said).await;
+            self.tell(said).await;
         }
         Ok(())
+    }
+
+    async fn tell(self, said: Said<'_>) {
+        let about = (self.owner.kind, self.owner.object);
+        events::tell(self.context, COMPONENT, about, said).await;
     }
 }
 
