@@ -27,8 +27,6 @@ impl Stage {
     pub const CLAIM_BOUND: Self = Self::new("ClaimBound");
     /// A Service or an Ingress gets its external address.
     pub const LOAD_BALANCER_ADDRESS: Self = Self::new("LoadBalancerAddress");
-    /// A Deployment's replicas are ready.
-    pub const DEPLOYMENT_READY: Self = Self::new("DeploymentReady");
     /// A snapshot of a claim can be used. Rules select the `VolumeSnapshot`.
     pub const SNAPSHOT_READY: Self = Self::new("SnapshotReady");
     /// A certificate is issued.
@@ -209,7 +207,6 @@ impl Rules {
             (Stage::POD_STOPPED, ms(100)),
             (Stage::CLAIM_BOUND, ms(50)),
             (Stage::LOAD_BALANCER_ADDRESS, ms(300)),
-            (Stage::DEPLOYMENT_READY, ms(500)),
             (Stage::SNAPSHOT_READY, ms(300)),
             (Stage::CERTIFICATE_ISSUED, ms(300)),
             (Stage::ROUTE_PROGRAMMED, ms(300)),

@@ -3,11 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::rules::{self, Rules};
-<<<<<<< HEAD
-use super::{ApiServer, Call, Outcome, Produced, body, certificates, size};
-=======
-use super::{ApiServer, Call, Outcome, Produced, body, hooks, size};
->>>>>>> 073067ab (Ask the admission webhooks of the cluster)
+use super::{ApiServer, Call, Outcome, Produced, body, certificates, hooks, size};
 use crate::clock::rfc3339;
 use crate::metadata;
 use crate::registry::Resource;
@@ -119,14 +115,10 @@ impl ApiServer {
         metadata.insert("creationTimestamp".into(), rfc3339(call.now).into());
         let rules = Rules::of(&resource);
         rules.prepare_create(&resource, &mut object);
-<<<<<<< HEAD
         certificates::stamp(call, &mut object);
-        self.mutate_admission(&resource, &mut object, None)?;
-=======
         if !hooked {
             self.mutate_admission(&resource, &mut object, None)?;
         }
->>>>>>> 073067ab (Ask the admission webhooks of the cluster)
         let found = rules.validate_create(&resource, &object);
         if found.errors.is_empty() || resource.is_custom() {
             self.warnings.extend(found.warnings);

@@ -4,11 +4,7 @@ use serde_json::{Value, json};
 
 use super::create::{check_namespace, metadata_mut, text};
 use super::rules::{self, Rules};
-<<<<<<< HEAD
-use super::{ApiServer, Call, Outcome, Produced, body, certificates, size};
-=======
-use super::{ApiServer, Call, Outcome, Produced, body, hooks, size};
->>>>>>> 073067ab (Ask the admission webhooks of the cluster)
+use super::{ApiServer, Call, Outcome, Produced, body, certificates, hooks, size};
 use crate::fields::same_but_for_times;
 use crate::metadata;
 use crate::registry::Resource;
@@ -95,9 +91,9 @@ impl ApiServer {
     ) -> Result<Object, Status> {
         let resource = call.resource.clone();
         let rules = Rules::of(&resource);
-<<<<<<< HEAD
-        self.mutate_by_policies(call, "UPDATE", &mut new, Some(old.value()))?;
-=======
+        if !call.admitted {
+            self.mutate_by_policies(call, "UPDATE", &mut new, Some(old.value()))?;
+        }
         let asks = self.has_hooks() && !call.admitted;
         let update = || hooks::Write {
             call,
@@ -112,7 +108,6 @@ impl ApiServer {
             new = changed.unwrap_or_default();
             self.warnings.extend(metadata::dedup_owners(&mut new, true));
         }
->>>>>>> 073067ab (Ask the admission webhooks of the cluster)
         check_version(call, &rules, old, &mut new)?;
         let before = &old.value()["metadata"];
         let metadata = metadata_mut(&mut new)?;

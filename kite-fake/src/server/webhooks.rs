@@ -153,11 +153,10 @@ impl ApiServer {
             "admissionregistration.k8s.io",
             "validatingadmissionpolicybindings",
         );
-<<<<<<< HEAD
-        !self.webhooks.is_empty() || self.store.count(&bindings, None) > 0 || self.has_mutations()
-=======
-        !self.webhooks.is_empty() || !self.hooks.is_empty() || self.store.count(&bindings, None) > 0
->>>>>>> 073067ab (Ask the admission webhooks of the cluster)
+        !self.webhooks.is_empty()
+            || !self.hooks.is_empty()
+            || self.store.count(&bindings, None) > 0
+            || self.has_mutations()
     }
 
     /// Asks `webhook` about every write from now on. One of the same name is

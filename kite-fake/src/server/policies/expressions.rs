@@ -15,40 +15,15 @@ use crate::store::Store;
 impl Write<'_> {
     /// Evaluates a policy with one set of parameters.
     pub(super) fn evaluate(&self, store: &Store, spec: &Value, params: &Value) -> Vec<Verdict> {
-<<<<<<< HEAD
         let mut scope = self.scope(store, params);
         match scope.meets(spec) {
-=======
-        let mut scope = self.scope(store);
-        scope.variables.push(("params", untyped(params)));
-        let namespace = untyped(&self.namespace);
-        scope.variables.push(("namespaceObject", namespace));
-        let list = |member: &str| spec[member].as_array().into_iter().flatten();
-        match scope.all_hold(list("matchConditions")) {
->>>>>>> 073067ab (Ask the admission webhooks of the cluster)
             Ok(true) => {}
             Ok(false) => return Vec::new(),
             Err(problem) => return fails_closed(spec, problem),
         }
-<<<<<<< HEAD
         scope.compose(spec);
         let mut found = Vec::new();
         for validation in list(spec, "validations") {
-=======
-        for variable in list("variables") {
-            let name = variable["name"].as_str().unwrap_or_default().to_owned();
-            match scope.run(&variable["expression"]) {
-                Ok(value) => {
-                    scope.composed.insert(name, value);
-                }
-                Err(problem) => {
-                    scope.failed.insert(name, problem);
-                }
-            }
-        }
-        let mut found = Vec::new();
-        for validation in list("validations") {
->>>>>>> 073067ab (Ask the admission webhooks of the cluster)
             match scope.run(&validation["expression"]) {
                 Ok(Cel::Bool(true)) => {}
                 Ok(_) => found.push(Verdict {
@@ -59,27 +34,15 @@ impl Write<'_> {
             }
         }
         found
-<<<<<<< HEAD
     }
 
     /// What the expressions of a policy can refer to, with one set of parameters.
     pub(super) fn scope<'s>(&'s self, store: &'s Store, params: &Value) -> Scope<'s> {
-        let plain = |value: Option<&Value>| untyped(value.unwrap_or(&Value::Null));
-        Scope {
-            variables: vec![
-                ("object", plain(self.object)),
-                ("oldObject", plain(self.old)),
-                ("request", untyped(&self.request())),
-                ("params", untyped(params)),
-                ("namespaceObject", untyped(&self.namespace)),
-            ],
-            composed: BTreeMap::new(),
-            failed: BTreeMap::new(),
-            asks: (store, &self.call.identity),
-            authorizer: OnceCell::new(),
-        }
-=======
->>>>>>> 073067ab (Ask the admission webhooks of the cluster)
+        let mut scope = self.outline(store);
+        scope.variables.push(("params", untyped(params)));
+        let namespace = untyped(&self.namespace);
+        scope.variables.push(("namespaceObject", namespace));
+        scope
     }
 
     /// Whether all of a webhook's conditions hold.
@@ -91,10 +54,11 @@ impl Write<'_> {
         store: &Store,
         conditions: &[Value],
     ) -> Result<bool, String> {
-        self.scope(store).all_hold(conditions)
+        self.outline(store).all_hold(conditions)
     }
 
-    fn scope<'a>(&'a self, store: &'a Store) -> Scope<'a> {
+    /// What every expression can refer to.
+    fn outline<'s>(&'s self, store: &'s Store) -> Scope<'s> {
         let plain = |value: Option<&Value>| untyped(value.unwrap_or(&Value::Null));
         Scope {
             variables: vec![
@@ -159,19 +123,17 @@ pub(super) struct Scope<'a> {
 }
 
 impl Scope<'_> {
-<<<<<<< HEAD
     /// Whether the conditions of a policy hold.
     pub(super) fn meets(&self, spec: &Value) -> Result<bool, String> {
-        let mut problems = Vec::new();
-        for condition in list(spec, "matchConditions") {
-=======
+        self.all_hold(list(spec, "matchConditions"))
+    }
+
     fn all_hold<'c>(
         &self,
         conditions: impl IntoIterator<Item = &'c Value>,
     ) -> Result<bool, String> {
         let mut problems = Vec::new();
         for condition in conditions {
->>>>>>> 073067ab (Ask the admission webhooks of the cluster)
             match self.run(&condition["expression"]) {
                 Ok(Cel::Bool(true)) => {}
                 Ok(_) => return Ok(false),
@@ -186,7 +148,6 @@ impl Scope<'_> {
         }
     }
 
-<<<<<<< HEAD
     /// Evaluates the policy's own variables, in their order.
     pub(super) fn compose(&mut self, spec: &Value) {
         for variable in list(spec, "variables") {
@@ -210,8 +171,6 @@ impl Scope<'_> {
         self.evaluate(&program, source)
     }
 
-=======
->>>>>>> 073067ab (Ask the admission webhooks of the cluster)
     fn run(&self, expression: &Value) -> Result<Cel, String> {
         let source = expression.as_str().unwrap_or_default();
         let program = Program::compile(source).map_err(|why| {

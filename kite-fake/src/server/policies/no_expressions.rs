@@ -9,18 +9,13 @@ use crate::store::Store;
 impl Write<'_> {
     pub(super) fn evaluate(&self, _: &Store, _: &Value, _: &Value) -> Vec<Verdict> {
         vec![Verdict {
-<<<<<<< HEAD
-            message: self.not_known(),
-=======
             message: self.unknown("admission policies"),
->>>>>>> 073067ab (Ask the admission webhooks of the cluster)
             reason: String::new(),
         }]
     }
 
-<<<<<<< HEAD
     pub(super) fn meets(&self, _: &Store, _: &Value, _: &Value) -> Result<bool, String> {
-        Err(self.not_known())
+        Err(self.unknown("admission policies"))
     }
 
     pub(super) fn mutated(
@@ -30,14 +25,9 @@ impl Write<'_> {
         _: &Value,
         _: &Value,
     ) -> Result<Value, String> {
-        Err(self.not_known())
+        Err(self.unknown("admission policies"))
     }
 
-    fn not_known(&self) -> String {
-        format!(
-            "this kite-fake was built without its feature `cel`, which admission policies \
-             need: whether {} may be written is not known",
-=======
     pub(in crate::server) fn conditions(&self, _: &Store, _: &[Value]) -> Result<bool, String> {
         Err(self.unknown("match conditions"))
     }
@@ -46,7 +36,6 @@ impl Write<'_> {
         format!(
             "this kite-fake was built without its feature `cel`, which {what} need: whether {} \
              may be written is not known",
->>>>>>> 073067ab (Ask the admission webhooks of the cluster)
             self.name()
         )
     }
