@@ -179,6 +179,8 @@ pub struct Resource {
     pub definition: Option<Arc<Value>>,
     /// The CRD is being deleted: no new objects.
     pub terminating: bool,
+    /// `spec.conversion.webhook` of the CRD, where its versions are converted by one.
+    pub conversion: Option<Arc<Value>>,
 }
 
 impl Resource {
@@ -234,6 +236,8 @@ pub struct Registry {
     resources: Vec<Arc<Resource>>,
     /// Served versions of custom groups, in order of preference.
     generation: u64,
+    /// Whether a webhook converts any of them.
+    converts: bool,
 }
 
 impl Registry {
@@ -257,8 +261,22 @@ impl Registry {
                     *known = resource;
                 }
             }
-            Err(at) => self.resources.insert(at, resource),
+            Err(at) => {
+                self.converts |= resource.conversion.is_some();
+                self.resources.insert(at, resource);
+                return;
+            }
         }
+        self.look_for_conversions();
+    }
+
+    fn look_for_conversions(&mut self) {
+        self.converts = self.resources.iter().any(|r| r.conversion.is_some());
+    }
+
+    /// Whether a webhook converts objects of any resource.
+    pub(crate) fn converts(&self) -> bool {
+        self.converts
     }
 
     /// Where a resource is, or where it would be.
@@ -273,6 +291,7 @@ impl Registry {
         self.generation += 1;
         self.resources
             .retain(|r| r.group != of.group || r.plural != of.plural);
+        self.look_for_conversions();
     }
 
     /// Goes back to what was served, as `saved` says; the generation goes on, so

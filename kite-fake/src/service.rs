@@ -217,6 +217,7 @@ impl Follow {
     async fn next(&mut self) -> Option<Bytes> {
         while !self.over {
             self.watch.as_mut()?.changes.borrow_and_update();
+            self.convert().await?;
             let lines = self.lend(ApiServer::poll).await??;
             if !lines.is_empty() {
                 return Some(join(lines));
@@ -242,6 +243,22 @@ impl Follow {
             }
         }
         None
+    }
+
+    /// Has webhooks convert what the watch is to tell of, where it takes any.
+    async fn convert(&mut self) -> Option<()> {
+        if !self.watch.as_ref()?.is_converted() {
+            return Some(());
+        }
+        let look = |server: &ApiServer, watch: &mut Watch, _| server.unconverted(watch);
+        if let Some(converting) = self.lend(look).await? {
+            let call = std::slice::from_ref(converting.call());
+            let said = self.cluster.caller().call_all(call).await;
+            if let Some(said) = said.first() {
+                self.watch.as_mut()?.take_converted(&converting, said);
+            }
+        }
+        Some(())
     }
 
     /// Has the server look at the watch: it goes there and comes back.

@@ -19,6 +19,8 @@ mod https;
 mod local;
 #[cfg(feature = "webhooks")]
 mod trust;
+#[cfg(feature = "webhooks")]
+mod verifier;
 
 pub use call::{HookCall, Place, Replied, Said};
 pub(crate) use caller::Caller;

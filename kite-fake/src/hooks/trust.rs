@@ -8,8 +8,10 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::{
-    AlertDescription, CertificateError, ClientConfig, Error, InvalidMessage, RootCertStore,
+    AlertDescription, CertificateError, ClientConfig, Error, InvalidMessage,
 };
+
+use super::verifier::Verifier;
 
 /// A client that trusts the certificates of a `caBundle`, or the system's where there is
 /// none.
@@ -27,12 +29,13 @@ pub(super) fn config(authorities: &[u8]) -> Result<Arc<ClientConfig>, String> {
 fn trusting(
     authorities: impl IntoIterator<Item = CertificateDer<'static>>,
 ) -> Result<Arc<ClientConfig>, String> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(authorities);
-    let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let verifier = Verifier::trusting(authorities.into_iter().collect(), &provider)?;
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))

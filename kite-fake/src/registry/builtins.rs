@@ -471,6 +471,7 @@ fn resource(row: &Row) -> Resource {
         deprecation: row.deprecation.map(str::to_owned),
         definition: None,
         terminating: false,
+        conversion: None,
     }
 }
 

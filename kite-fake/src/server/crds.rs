@@ -60,6 +60,9 @@ pub fn resources(crd: &Value, epoch: u64) -> Vec<Resource> {
         })
         .collect();
     let schemas = Arc::new(schemas);
+    let conversion = &spec["conversion"];
+    let conversion =
+        (conversion["strategy"] == "Webhook").then(|| Arc::new(conversion["webhook"].clone()));
     versions
         .iter()
         .filter(|v| v["served"] == true)
@@ -92,6 +95,7 @@ pub fn resources(crd: &Value, epoch: u64) -> Vec<Resource> {
                 deprecation: deprecation(spec, version, &kind),
                 definition: Some(Arc::new(version.clone())),
                 terminating: !crd["metadata"]["deletionTimestamp"].is_null(),
+                conversion: conversion.clone(),
             })
         })
         .collect()

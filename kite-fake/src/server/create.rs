@@ -134,6 +134,11 @@ impl ApiServer {
             self.validate_by_hooks(&write, Some(&object))?;
         }
         self.ask_webhooks(call, &object, None)?;
+        let form = if options.dry_run {
+            None
+        } else {
+            self.form(call, &mut object, 0)?
+        };
         let key = Key::new(namespace, name.as_str());
         let collection = resource.collection();
         self.charge_quota(&resource, &object, None, options.dry_run)?;
@@ -156,7 +161,10 @@ impl ApiServer {
             Stored::transient(object, 0, resource.epoch)
         } else {
             size::check(call, &mut object, 0)?;
-            let object = self.commit(&resource, &key, object);
+            let object = match form {
+                Some(form) => self.commit_form(&resource, &key, form),
+                None => self.commit(&resource, &key, object),
+            };
             object.hold(held);
             object
         };

@@ -113,19 +113,20 @@ impl ApiServer {
                 live.meta("resourceVersion")
             )));
         }
+        let seen = self.seen(resource, &live)?;
         // An eviction was asked about as such.
         if call.target.subresource.is_none() {
-            self.admit_deletion(call, &live, options, true)?;
+            self.admit_deletion(call, &seen, options, true)?;
         }
-        let mut value = Self::view(resource, &live).to_value();
+        let mut value = seen.to_value();
         let grace = grace(resource, &value, options.grace_seconds);
         if grace == Some(Grace::Pending) {
-            return Ok(Deleted::Waiting(Self::view(resource, &live)));
+            return Ok(Deleted::Waiting(seen));
         }
         let marked = mark(&mut value, options, call, grace);
         let held = is_held(&value);
         if !held {
-            let mut last = Self::view(resource, &live);
+            let mut last = seen;
             if grace.is_some() {
                 // Its end is announced before it comes.
                 last = Stored::transient(value.clone(), live.revision(), resource.epoch);
@@ -139,10 +140,12 @@ impl ApiServer {
             return Ok(Deleted::Gone(last));
         }
         if !marked {
-            return Ok(Deleted::Waiting(Self::view(resource, &live)));
+            return Ok(Deleted::Waiting(seen));
         }
         let object = if options.dry_run {
             Stored::transient(value, live.revision(), resource.epoch)
+        } else if let Some(form) = self.form(call, &mut value, live.size())? {
+            self.commit_form(resource, key, form)
         } else {
             self.commit(resource, key, value)
         };
@@ -156,11 +159,10 @@ impl ApiServer {
     fn admit_deletion(
         &mut self,
         call: &Call,
-        live: &Object,
+        seen: &Object,
         options: &DeleteOptions,
         policies: bool,
     ) -> Result<(), Status> {
-        let seen = Self::view(&call.resource, live);
         let hooked = self.has_hooks();
         let seconds = match grace(&call.resource, seen.value(), options.grace_seconds) {
             Some(Grace::Seconds(seconds)) if hooked => Some(seconds),
@@ -205,7 +207,8 @@ impl ApiServer {
             let Some(live) = self.store.get(&collection, &key).cloned() else {
                 continue;
             };
-            if let Err(status) = self.admit_deletion(call, &live, options, false) {
+            let seen = self.seen(&call.resource, &live)?;
+            if let Err(status) = self.admit_deletion(call, &seen, options, false) {
                 if !self.is_asking() {
                     // Nothing after it is deleted.
                     break;

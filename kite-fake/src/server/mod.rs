@@ -17,6 +17,7 @@ mod certificates;
 mod certificates_tests;
 mod commit;
 mod components;
+mod conversion;
 #[cfg(test)]
 mod core_tests;
 pub mod crds;
@@ -318,7 +319,8 @@ impl ApiServer {
     /// writes: the server is not needed for that.
     pub(crate) fn begin(&mut self, request: Request<Bytes>, now: Timestamp) -> Begun {
         self.consultation = None;
-        if self.hooks.is_empty() || matches!(*request.method(), Method::GET | Method::HEAD) {
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+        if (reads || self.hooks.is_empty()) && !self.registry.converts() {
             return self.work(request, now);
         }
         self.begin_asking(request, now)

@@ -65,7 +65,7 @@ impl ApiServer {
             .get(&call.resource.collection(), &call.key())
             .ok_or_else(|| call.not_found())?
             .clone();
-        let old = Self::view(&call.resource, &live).fresh();
+        let old = self.seen(&call.resource, &live)?.fresh();
         let patched = patched(call, format, old.value()).map_err(|e| refusal(&e))?;
         let shown = || shown(call, format, old.value());
         let patched = if format == Format::Strategic {
@@ -134,10 +134,11 @@ impl ApiServer {
         }
         let config = parse_config(call)?;
         let resource = call.resource.clone();
-        let live = self
-            .store
-            .get(&resource.collection(), &call.key())
-            .map(|o| Self::view(&resource, o).fresh());
+        let live = self.store.get(&resource.collection(), &call.key()).cloned();
+        let live = match live {
+            Some(live) => Some(self.seen(&resource, &live)?.fresh()),
+            None => None,
+        };
         if live.is_none() && call.target.subresource.is_some() {
             return Err(call.not_found());
         }

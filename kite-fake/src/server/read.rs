@@ -96,7 +96,8 @@ impl Continue {
 }
 
 impl ApiServer {
-    /// The object as a client of `resource`'s version sees it.
+    /// The object as a client of `resource`'s version sees it, where no webhook converts
+    /// it: see [`seen`](Self::seen).
     pub(crate) fn view(resource: &Resource, object: &Object) -> Object {
         if resource.version == resource.storage_version && object.epoch() == resource.epoch {
             return object.clone();
@@ -114,9 +115,10 @@ impl ApiServer {
         let object = self
             .store
             .get(&call.resource.collection(), &call.key())
-            .ok_or_else(|| call.not_found())?;
+            .ok_or_else(|| call.not_found())?
+            .clone();
         Ok(Outcome {
-            body: Produced::Object(Self::view(&call.resource, object)),
+            body: Produced::Object(self.seen(&call.resource, &object)?),
             code: 200,
         })
     }
@@ -172,6 +174,7 @@ impl ApiServer {
             .exact("metadata.name")
             .filter(|_| after.is_none() && (namespace.is_some() || !call.resource.namespaced))
             .map(|name| Key::new(namespace.unwrap_or_default(), name));
+        let converted: Vec<(Key, Object)>;
         let objects: Box<dyn Iterator<Item = (&Key, &Object)>> = match (exact, &single) {
             (None, Some(key)) => Box::new(
                 self.store
@@ -186,6 +189,13 @@ impl ApiServer {
                     .filter(|(k, _)| single.as_ref().is_none_or(|s| *k == s)),
             ),
             _ => Box::new(self.store.range(&collection, namespace, after.as_ref())),
+        };
+        let objects = if call.resource.conversion.is_some() {
+            let pairs = objects.map(|(key, object)| (key.clone(), object.clone()));
+            converted = self.pairs_seen(&call.resource, pairs.unzip())?;
+            Box::new(converted.iter().map(|(key, object)| (key, object)))
+        } else {
+            objects
         };
         let revision = exact.unwrap_or(current);
         let selecting = !options.labels.is_empty() || !options.fields.is_empty();
@@ -209,7 +219,7 @@ impl ApiServer {
                 }
                 continue;
             }
-            let object = Self::view(&call.resource, object);
+            let object = Self::listed(&call.resource, object);
             if selecting && !selects(options, &object) {
                 continue;
             }
@@ -228,6 +238,25 @@ impl ApiServer {
             list.remaining = (!selecting).then_some(remaining);
         }
         Ok(list)
+    }
+}
+
+impl ApiServer {
+    /// An object of a list, unless a webhook has converted it for that already.
+    fn listed(resource: &Resource, object: &Object) -> Object {
+        match resource.conversion {
+            Some(_) => object.clone(),
+            None => Self::view(resource, object),
+        }
+    }
+
+    fn pairs_seen(
+        &mut self,
+        resource: &Resource,
+        (keys, objects): (Vec<Key>, Vec<Object>),
+    ) -> Result<Vec<(Key, Object)>, Status> {
+        let seen = self.all_seen(resource, &objects)?;
+        Ok(keys.into_iter().zip(seen).collect())
     }
 }
 

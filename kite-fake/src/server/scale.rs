@@ -30,7 +30,7 @@ impl ApiServer {
             .get(&call.resource.collection(), &call.key())
             .ok_or_else(|| call.not_found())?
             .clone();
-        let old = Self::view(&call.resource, &live).fresh();
+        let old = self.seen(&call.resource, &live)?.fresh();
         let custom = call.resource.is_custom();
         let (mut current, known) = read(&old, paths, custom)?;
         let missing =

@@ -75,8 +75,8 @@ pub const SUPPORT: &[Row] = &[
     ),
     row(
         "CRD conversion webhooks",
-        Support::Inert,
-        "versions convert as with strategy None",
+        Support::Differs,
+        "who applies in another version than before owns fields by their names: ownership is not converted; webhooks are called as those of admission are",
     ),
     row(
         "APIService",

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::conversion::Form;
 use super::create::{check_namespace, metadata_mut, text};
 use super::rules::{self, Rules};
 use super::{ApiServer, Call, Outcome, Produced, body, certificates, hooks, size};
@@ -51,7 +52,7 @@ impl ApiServer {
         if !uid.is_empty() && uid != live.meta("uid") {
             return Err(Self::uid_conflict(call, uid, live.meta("uid")));
         }
-        let old = Self::view(&call.resource, &live).fresh();
+        let old = self.seen(&call.resource, &live)?.fresh();
         let new = rules::track(call, &options, Some(old.value()), decoded.value);
         let object = self.write(call, &old, new, &options)?;
         Ok(Outcome {
@@ -162,6 +163,7 @@ impl ApiServer {
             self.validate_by_hooks(&update(), Some(&new))?;
         }
         self.ask_webhooks(call, &new, Some(old.value()))?;
+        let form = self.form(call, &mut new, old.json().len())?;
         self.charge_quota(&resource, &new, Some(old.value()), options.dry_run)?;
         if !asks {
             self.allocate(&resource, call.name(), &mut new, Some(old.value()))?;
@@ -170,7 +172,7 @@ impl ApiServer {
         let key = call.key();
         if !released
             && same_but_for_times(old.value(), &new)
-            && self.is_stored_as(&resource, &key, &new)
+            && self.is_stored_as(&resource, &key, &new, form.as_ref())
         {
             return Ok(old.clone());
         }
@@ -182,7 +184,10 @@ impl ApiServer {
             return Ok(object);
         }
         size::check(call, &mut new, old.json().len())?;
-        let object = self.commit(&resource, &key, new);
+        let object = match form {
+            Some(form) => self.commit_form(&resource, &key, form),
+            None => self.commit(&resource, &key, new),
+        };
         object.hold(held);
         Ok(object)
     }
@@ -192,11 +197,20 @@ impl ApiServer {
     /// Whether the store would have the same text after a write of `new`. What
     /// was stored under an older definition lacks its new defaults, or is in
     /// another version, although it is shown as it would be now.
-    fn is_stored_as(&self, resource: &Resource, key: &Key, new: &Value) -> bool {
+    fn is_stored_as(
+        &self,
+        resource: &Resource,
+        key: &Key,
+        new: &Value,
+        form: Option<&Form>,
+    ) -> bool {
         let collection = resource.collection();
         let Some(stored) = self.store.get(&collection, key) else {
             return false;
         };
+        if let Some(form) = form {
+            return same_but_for_times(&stored.to_value(), form.stored());
+        }
         if stored.epoch() == resource.epoch {
             return true;
         }

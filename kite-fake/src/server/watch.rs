@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::conversion::Converted;
 use super::{Answer, ApiServer, Call, read, respond};
 use crate::builtin;
 use crate::go_json;
@@ -40,6 +41,8 @@ pub struct Watch {
     fresh: bool,
     /// Objects to send first, and whether a BOOKMARK marks their end.
     initial: Vec<Object>,
+    /// What webhooks made of the objects that are still to be told of.
+    pub(super) converted: Converted,
     mark_end: bool,
     /// Nothing more will come.
     over: bool,
@@ -92,7 +95,13 @@ impl ApiServer {
             None => asked == 0,
         };
         let current = self.store.revision();
-        let initial = if send_initial {
+        let initial = if send_initial && call.resource.conversion.is_some() {
+            let all = self.store.range(&collection, namespace.as_deref(), None);
+            let all: Vec<Object> = all.map(|(_, object)| object.clone()).collect();
+            let mut all = self.all_seen(&call.resource, &all)?;
+            all.retain(|object| read::selects(&options, object));
+            all
+        } else if send_initial {
             self.store
                 .range(&collection, namespace.as_deref(), None)
                 .map(|(_, o)| Self::view(&call.resource, o))
@@ -121,6 +130,7 @@ impl ApiServer {
             revision,
             fresh: true,
             initial,
+            converted: Converted::default(),
             mark_end,
             over: false,
             table_started: false,
@@ -172,11 +182,20 @@ impl ApiServer {
         };
         let mut reached = watch.revision;
         for event in events {
-            reached = event.revision;
-            if let Some((change, object)) = watch.seen(event) {
-                watch.tell(change, &object, now, &mut lines);
+            match watch.seen(event) {
+                Ok(Some((change, object))) => watch.tell(change, &object, now, &mut lines),
+                Ok(None) => {}
+                Err(None) => break,
+                Err(Some(status)) => {
+                    let status = status.to_json();
+                    lines.push(self::event(watch.accepted.encoding, "ERROR", &status));
+                    watch.over = true;
+                    break;
+                }
             }
+            reached = event.revision;
         }
+        watch.converted.forget();
         watch.revision = reached.max(watch.revision);
         (!watch.over || !lines.is_empty()).then(|| self.last_line.join(lines))
     }
@@ -192,7 +211,7 @@ impl ApiServer {
         let (of, namespace) = (&watch.collection, watch.namespace.as_deref());
         let mut since = self.store.events_for(of, namespace, watch.revision).ok()?;
         // Those of other namespaces, and of what is not selected, are not to be told.
-        if since.any(|event| watch.seen(event).is_some()) {
+        if since.any(|event| !matches!(watch.seen(event), Ok(None))) {
             return None;
         }
         watch.bookmark_sent = current;
@@ -201,27 +220,54 @@ impl ApiServer {
     }
 }
 
-impl Watch {
-    /// What an event is to this watch: objects enter and leave a selection.
-    fn seen(&self, event: &Event) -> Option<(Change, Object)> {
-        if self
-            .namespace
-            .as_ref()
-            .is_some_and(|n| *n != event.key.namespace)
-        {
-            return None;
+impl ApiServer {
+    /// The objects that a watch is to tell of and that a webhook has to convert first.
+    pub(super) fn untold(&self, watch: &Watch) -> Vec<Object> {
+        let (of, namespace) = (&watch.collection, watch.namespace.as_deref());
+        let Ok(events) = self.store.events_for(of, namespace, watch.revision) else {
+            return Vec::new();
+        };
+        let mut objects: Vec<Object> = Vec::new();
+        for event in events.filter(|event| watch.is_within(event)) {
+            let previous = event.previous.as_ref().filter(|_| watch.is_selecting());
+            for object in previous.into_iter().chain([&event.object]) {
+                let seen = watch.converted.seen(&watch.resource, object);
+                let unseen = matches!(seen, Err(None));
+                let new = objects.iter().all(|it| it.revision() != object.revision());
+                if unseen && new {
+                    objects.push(object.clone());
+                }
+            }
         }
-        let object = ApiServer::view(&self.resource, &event.object);
-        if self.options.labels.is_empty() && self.options.fields.is_empty() {
-            return Some((event.change, object));
+        objects
+    }
+}
+
+impl Watch {
+    /// What it watches, in the version that it shows.
+    pub(super) fn resource(&self) -> &Arc<Resource> {
+        &self.resource
+    }
+
+    /// What an event is to this watch: objects enter and leave a selection.
+    ///
+    /// # Errors
+    /// A webhook has still to convert the object, or cannot: then why.
+    fn seen(&self, event: &Event) -> Result<Option<(Change, Object)>, Option<&Status>> {
+        if !self.is_within(event) {
+            return Ok(None);
+        }
+        let see = |object| self.converted.seen(&self.resource, object);
+        let object = see(&event.object)?;
+        if !self.is_selecting() {
+            return Ok(Some((event.change, object)));
         }
         let now = event.change != Change::Deleted && read::selects(&self.options, &object);
-        let before = event
-            .previous
-            .as_ref()
-            .map(|p| ApiServer::view(&self.resource, p))
-            .filter(|p| read::selects(&self.options, p));
-        match (before, now) {
+        let before = match &event.previous {
+            Some(previous) => Some(see(previous)?).filter(|p| read::selects(&self.options, p)),
+            None => None,
+        };
+        Ok(match (before, now) {
             (None, false) => None,
             (None, true) => Some((Change::Added, object)),
             (Some(_), true) => Some((Change::Modified, object)),
@@ -233,7 +279,16 @@ impl Watch {
                 let left = Stored::transient(value, event.revision, previous.epoch());
                 Some((Change::Deleted, left))
             }
-        }
+        })
+    }
+
+    fn is_within(&self, event: &Event) -> bool {
+        let namespace = self.namespace.as_ref();
+        namespace.is_none_or(|namespace| *namespace == event.key.namespace)
+    }
+
+    fn is_selecting(&self) -> bool {
+        !self.options.labels.is_empty() || !self.options.fields.is_empty()
     }
 
     /// Adds the pieces of an event's line.

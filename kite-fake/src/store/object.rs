@@ -264,6 +264,12 @@ impl Stored {
         text::pick(text, &rest)
     }
 
+    /// The object as `version` and `epoch` see it, if that is remembered.
+    pub(crate) fn known_view(&self, version: &str, epoch: u64) -> Option<Object> {
+        let view = self.view.get()?;
+        (view.version == version && view.epoch == epoch).then(|| Arc::clone(&view.object))
+    }
+
     /// The object as `version` and `epoch` see it, made by `convert` when it is
     /// first asked for.
     pub(crate) fn view(

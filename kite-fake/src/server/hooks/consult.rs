@@ -7,10 +7,11 @@
 //! the very question: where something else has changed meanwhile, it is asked anew.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
@@ -21,10 +22,45 @@ use crate::server::{Answer, ApiServer, Begun};
 use crate::status::{Details, Status};
 
 /// What is asked, but for the uid of the question.
-type Digest = [u8; 32];
+pub(in crate::server) type Digest = [u8; 32];
+
+/// What tells a question from others.
+pub(in crate::server) fn digest(
+    call: &HookCall,
+    api_version: &str,
+    request: &Map<String, Value>,
+) -> Digest {
+    let mut hash = Sha256::new()
+        .chain_update(call.url())
+        .chain_update([0])
+        .chain_update(&call.authorities)
+        .chain_update([0])
+        .chain_update(api_version);
+    for (member, value) in request {
+        hash = hash
+            .chain_update([0])
+            .chain_update(member)
+            .chain_update([0])
+            .chain_update(value.to_string());
+    }
+    hash.finalize().into()
+}
+
+/// A version 4 UUID for a question: the same for the same one.
+pub(in crate::server) fn uid(of: Digest, seed: u64) -> String {
+    let seeded = Sha256::new()
+        .chain_update(of)
+        .chain_update(seed.to_le_bytes())
+        .finalize();
+    let first = seeded
+        .iter()
+        .take(8)
+        .fold(0, |all, byte| (all << 8) | u64::from(*byte));
+    Ids::new(first).uid()
+}
 
 /// How long a request may take, whatever it waits for.
-const LIMIT: SignedDuration = SignedDuration::from_secs(34);
+const LIMIT: Duration = Duration::from_secs(34);
 
 /// How often a request may ask: a bound for configurations that change with each answer.
 const MAX_ROUNDS: u32 = 256;
@@ -51,6 +87,8 @@ pub(crate) struct Consultation {
     ids: Ids,
     now: Timestamp,
     rounds: u32,
+    /// The time that is left, in whole seconds.
+    left: Duration,
     /// No time is left to ask anybody else.
     late: bool,
     said: HashMap<Digest, Said>,
@@ -63,23 +101,11 @@ impl Consultation {
             ids,
             now,
             rounds: 0,
+            left: LIMIT,
             late: false,
             said: HashMap::new(),
             wanted: Vec::new(),
         }
-    }
-
-    /// A version 4 UUID for a question: the same for the same one.
-    fn uid(&self, of: Digest) -> String {
-        let seeded = Sha256::new()
-            .chain_update(of)
-            .chain_update(self.ids.seed().to_le_bytes())
-            .finalize();
-        let first = seeded
-            .iter()
-            .take(8)
-            .fold(0, |all, byte| (all << 8) | u64::from(*byte));
-        Ids::new(first).uid()
     }
 }
 
@@ -143,9 +169,14 @@ impl ApiServer {
         let mut consultation = ask.consultation;
         consultation.rounds += 1;
         consultation.said.extend(ask.digests.into_iter().zip(said));
-        let overdue = now.duration_since(consultation.now) >= LIMIT;
-        consultation.late =
-            consultation.rounds >= MAX_ROUNDS || (overdue && !takes_its_time(&ask.request));
+        consultation.late = consultation.rounds >= MAX_ROUNDS;
+        if !takes_its_time(&ask.request) {
+            let passed = now.duration_since(consultation.now).unsigned_abs();
+            consultation.late |= passed >= LIMIT;
+            // A second that has begun counts as a whole one.
+            let passed = Duration::from_secs(passed.as_secs());
+            consultation.left = LIMIT.saturating_sub(passed);
+        }
         self.consult(ask.request, consultation)
     }
 
@@ -159,43 +190,34 @@ impl ApiServer {
     ///
     /// # Errors
     /// Nothing yet: the request has to end here; or there is no time left to ask.
-    pub(super) fn said(
+    pub(in crate::server) fn said(
         &mut self,
         mut call: HookCall,
         (api_version, kind): (&str, &str),
-        request: Map<String, Value>,
+        mut request: Map<String, Value>,
     ) -> Result<(String, Said), Status> {
         let Some(consultation) = &mut self.consultation else {
             // The server itself writes, as part of something else.
             return Err(Status::internal("there is nobody who could ask a webhook"));
         };
-        let mut request = Value::Object(request);
-        let digest: Digest = Sha256::new()
-            .chain_update(call.url())
-            .chain_update([0])
-            .chain_update(&call.authorities)
-            .chain_update([0])
-            .chain_update(api_version)
-            .chain_update([0])
-            .chain_update(request.to_string())
-            .finalize()
-            .into();
-        let uid = consultation.uid(digest);
-        if let Some(said) = consultation.said.get(&digest) {
-            return Ok((uid, said.clone()));
-        }
+        let digest = digest(&call, api_version, &request);
+        let uid = uid(digest, consultation.ids.seed());
         if consultation.late {
             return Err(timed_out());
+        }
+        if let Some(said) = consultation.said.get(&digest) {
+            return Ok((uid, said.clone()));
         }
         if consultation
             .wanted
             .iter()
             .all(|(other, _)| *other != digest)
         {
-            request["uid"] = uid.into();
+            request.insert("uid".into(), uid.into());
             let review =
                 serde_json::json!({"kind": kind, "apiVersion": api_version, "request": request});
             call.body = Bytes::from(review.to_string());
+            call.timeout = call.timeout.min(consultation.left);
             consultation.wanted.push((digest, call));
         }
         Err(asking())

@@ -14,7 +14,7 @@ use crate::store::{GroupResource, Key};
 impl ApiServer {
     /// The version of the resource in which a webhook is asked about a write, if it is.
     pub(super) fn matched(
-        &self,
+        &mut self,
         hook: &Hook,
         write: &Write<'_>,
         object: Option<&Value>,
@@ -82,7 +82,7 @@ impl ApiServer {
     }
 
     fn conditions_hold(
-        &self,
+        &mut self,
         hook: &Hook,
         write: &Write<'_>,
         matched: &Arc<Resource>,
@@ -90,8 +90,8 @@ impl ApiServer {
     ) -> Result<bool, Status> {
         let call = write.call;
         let (object, old) = (
-            policies::seen_as(matched, call, object),
-            policies::seen_as(matched, call, write.old),
+            self.shown_as(matched, call, object)?,
+            self.shown_as(matched, call, write.old)?,
         );
         let seen = policies::Write {
             call,

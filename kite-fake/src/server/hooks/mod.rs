@@ -19,15 +19,17 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-pub(crate) use config::Hooks;
+pub(crate) use config::{Client, Hooks};
 use config::{GROUP, Hook};
 pub use consult::Ask;
 pub(crate) use consult::Consultation;
+pub(super) use consult::{digest, uid};
 pub(crate) use options::Options;
 
 use super::{ApiServer, Call};
 use crate::status::Status;
 use verdict::Review;
+pub(super) use verdict::body_of;
 
 /// Time that a webhook has, where its configuration gives none.
 const TIMEOUT: u64 = 10;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::config::Hook;
-use super::review::Seen;
 use super::{Failure, Write, owners, unfit, verdict};
 use crate::registry::Resource;
 use crate::rest::options::{FieldValidation, WriteOptions};
@@ -128,7 +127,7 @@ impl ApiServer {
         matched: &Arc<Resource>,
         object: Option<&Value>,
     ) -> Result<Option<(Value, bool)>, Failure> {
-        let seen = Seen::new(Arc::clone(matched), write.call, object);
+        let seen = self.shown_of(matched, write, object)?;
         let review = self.ask_hook(hook, write, &seen, true)?;
         if review.patch.is_empty() {
             return Ok(None);
@@ -163,7 +162,7 @@ impl ApiServer {
         let new = if same {
             new
         } else {
-            rules::convert(asked, new)
+            self.in_version_of(asked, new)?
         };
         Ok(Some((new, changed)))
     }

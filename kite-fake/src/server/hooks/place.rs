@@ -21,7 +21,11 @@ impl ApiServer {
     ///
     /// # Errors
     /// The configuration does not say.
-    pub(super) fn call_to(&self, client: &Client, timeout: Duration) -> Result<HookCall, String> {
+    pub(in crate::server) fn call_to(
+        &self,
+        client: &Client,
+        timeout: Duration,
+    ) -> Result<HookCall, String> {
         let place = match (&client.service, &client.url) {
             (Some(service), _) => self.behind(service),
             (None, Some(url)) => at(url)?,

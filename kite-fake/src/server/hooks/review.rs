@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::Write;
 use crate::registry::Resource;
-use crate::server::Call;
-use crate::server::policies;
+use crate::server::{ApiServer, Call, policies};
+use crate::status::Status;
 
 /// What a webhook is shown of a write.
 #[derive(Debug)]
@@ -17,12 +17,23 @@ pub(super) struct Seen<'a> {
     pub(super) matched: Arc<Resource>,
     /// The object in that version.
     pub(super) object: Option<Cow<'a, Value>>,
+    /// What it is instead of.
+    old: Option<Cow<'a, Value>>,
 }
 
-impl<'a> Seen<'a> {
-    pub(super) fn new(matched: Arc<Resource>, call: &Call, object: Option<&'a Value>) -> Self {
-        let object = policies::seen_as(&matched, call, object);
-        Self { matched, object }
+impl ApiServer {
+    /// What a webhook is shown of a write, in the version that its rules are about.
+    pub(super) fn shown_of<'a>(
+        &mut self,
+        matched: &Arc<Resource>,
+        write: &Write<'a>,
+        object: Option<&'a Value>,
+    ) -> Result<Seen<'a>, Status> {
+        Ok(Seen {
+            object: self.shown_as(matched, write.call, object)?,
+            old: self.shown_as(matched, write.call, write.old)?,
+            matched: Arc::clone(matched),
+        })
     }
 }
 
@@ -30,7 +41,6 @@ impl<'a> Seen<'a> {
 pub(super) fn request(write: &Write<'_>, seen: &Seen<'_>) -> Map<String, Value> {
     let call = write.call;
     let (matched, asked) = (&seen.matched, &call.resource);
-    let old = policies::seen_as(matched, call, write.old);
     let mut out = Map::new();
     let mut set = |name: &str, value: Value| {
         let _ = out.insert(name.to_owned(), value);
@@ -52,7 +62,7 @@ pub(super) fn request(write: &Write<'_>, seen: &Seen<'_>) -> Map<String, Value> 
     set("operation", write.operation.into());
     set("userInfo", user(call));
     set("object", json!(seen.object.as_deref()));
-    set("oldObject", json!(old.as_deref()));
+    set("oldObject", json!(seen.old.as_deref()));
     set("dryRun", write.dry_run.into());
     set("options", write.options.shown(call));
     out

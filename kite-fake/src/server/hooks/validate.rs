@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Write;
-use super::review::Seen;
 use crate::server::ApiServer;
 use crate::status::Status;
 
@@ -32,8 +31,11 @@ impl ApiServer {
         // Each is asked, whatever the others say; of what they say the first counts.
         let mut first = None;
         for (hook, matched) in due {
-            let seen = Seen::new(matched, write.call, object);
-            if let Err(failure) = self.ask_hook(hook, write, &seen, false) {
+            let asked = match self.shown_of(&matched, write, object) {
+                Ok(seen) => self.ask_hook(hook, write, &seen, false).map(drop),
+                Err(status) => Err(status.into()),
+            };
+            if let Err(failure) = asked {
                 let told = failure.told(hook);
                 first = first.or(told);
             }

@@ -54,7 +54,7 @@ pub(super) fn review(said: &Said, url: &str, version: &str) -> Result<Value, Str
 ///
 /// # Errors
 /// Why there is none.
-pub(super) fn body_of(replied: &Replied) -> Result<Value, String> {
+pub(in crate::server) fn body_of(replied: &Replied) -> Result<Value, String> {
     if !(200..=206).contains(&replied.code) {
         return Err(failed(replied));
     }

@@ -11,7 +11,6 @@ mod mutations;
 #[cfg(feature = "cel")]
 mod patches;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -84,8 +83,8 @@ impl ApiServer {
                 continue;
             }
             let (object, old) = (
-                seen_as(&matched, call, object),
-                seen_as(&matched, call, old),
+                self.shown_as(&matched, call, object)?,
+                self.shown_as(&matched, call, old)?,
             );
             let write = Write {
                 call,
@@ -230,25 +229,6 @@ fn fails_closed(spec: &Value, message: String) -> Vec<Verdict> {
         message,
         reason: String::new(),
     }]
-}
-
-/// An object in the version that a policy is about.
-pub(super) fn seen_as<'a>(
-    matched: &Resource,
-    call: &Call,
-    object: Option<&'a Value>,
-) -> Option<Cow<'a, Value>> {
-    let object = object?;
-    let asked = &call.resource;
-    let same = (&matched.group, &matched.version) == (&asked.group, &asked.version);
-    // Some subresources have a body of a kind of their own.
-    if same || own_kind(call).is_some() {
-        return Some(Cow::Borrowed(object));
-    }
-    Some(Cow::Owned(crate::server::rules::convert(
-        matched,
-        object.clone(),
-    )))
 }
 
 /// Group, version and kind of a subresource's body, where it is not the object.

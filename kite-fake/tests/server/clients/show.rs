@@ -46,7 +46,7 @@ fn forms(k: &Kubectl) {
         "get pods -o custom-columns=N:.metadata.name,L:.metadata.labels.app",
         "L\n",
     );
-    k.says("get pods -o 'go-template={{len .items}}'", "2");
+    k.says("get pods -o 'go-template={{len .items}}'", "4");
     k.says("get pods --show-labels", "app=one,tier=t");
     k.says("get pods -L app", "APP");
     k.says("get pods --show-kind --no-headers", "pod/two");

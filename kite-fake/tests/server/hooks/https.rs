@@ -21,9 +21,8 @@ use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 
 use super::{MAPS, World, map};
 
-/// Listens with a certificate for `name`, and allows everything but a map named `no`.
-/// Where, and the authority as a `caBundle`.
-async fn listening(name: &str) -> (SocketAddr, String) {
+/// A certificate for `name` with its key, and the authority's.
+fn certificate(name: &str) -> (rcgen::Certificate, KeyPair, rcgen::Certificate) {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().unwrap();
@@ -32,12 +31,24 @@ async fn listening(name: &str) -> (SocketAddr, String) {
     let own = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap();
     let certificate = certificate.signed_by(&own, &issuer).unwrap();
-    let own = PrivatePkcs8KeyDer::from(own.serialize_der());
+    (certificate, own, authority)
+}
+
+/// Listens with a certificate for `name`, and allows everything but a map named `no`.
+/// Where, and the authority as a `caBundle`.
+async fn listening(name: &str) -> (SocketAddr, String) {
+    let (certificate, key, authority) = certificate(name);
+    let address = listening_with(&certificate, &key).await;
+    (address, STANDARD.encode(authority.pem()))
+}
+
+async fn listening_with(certificate: &rcgen::Certificate, key: &KeyPair) -> SocketAddr {
+    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
     let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], own.into())
+        .with_single_cert(vec![certificate.der().clone()], key.into())
         .unwrap();
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -55,7 +66,7 @@ async fn listening(name: &str) -> (SocketAddr, String) {
             });
         }
     });
-    (address, STANDARD.encode(authority.pem()))
+    address
 }
 
 async fn check(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper::Error> {
@@ -84,6 +95,25 @@ async fn a_url_is_called() {
         told.message(),
         "admission webhook \"a.example.com\" denied the request: said at /check"
     );
+}
+
+#[tokio::test]
+async fn a_certificate_may_be_its_own_authority() {
+    let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    let address = listening_with(&certificate, &key).await;
+    let bundle = STANDARD.encode(certificate.pem());
+    for (host, code) in [("127.0.0.1", 201), ("localhost", 500)] {
+        let world = World::new();
+        let url = format!("https://{host}:{}/", address.port());
+        let client = json!({"url": url, "caBundle": bundle});
+        world
+            .validate("a.example.com", json!({"clientConfig": client}))
+            .await;
+        world.post(MAPS, map("yes")).await.expect(code);
+    }
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 //! becomes of what they say.
 
 mod asked;
+mod conversion;
 #[cfg(feature = "webhooks")]
 mod https;
 mod mutating;

@@ -310,7 +310,9 @@ async fn a_request_has_its_time_too() {
             }),
         );
     }
+    let begun = tokio::time::Instant::now();
     let told = world.post(MAPS, map("a")).await.expect(504);
+    assert_eq!(begun.elapsed().as_secs(), 34);
     assert_eq!(
         told.message(),
         "Timeout: request did not complete within requested timeout - context deadline exceeded"
