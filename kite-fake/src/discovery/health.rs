@@ -7,7 +7,7 @@ use crate::rest::query::Query;
 
 /// Checks of all three endpoints; the hooks are those of a control plane with
 /// its default features.
-const CHECKS: [&str; 30] = [
+const CHECKS: [&str; 31] = [
     "ping",
     "log",
     "etcd",
@@ -23,6 +23,7 @@ const CHECKS: [&str; 30] = [
     "poststarthook/start-cluster-authentication-info-controller",
     "poststarthook/start-kube-apiserver-identity-lease-controller",
     "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
+    "poststarthook/storage-readiness",
     "poststarthook/start-legacy-token-tracking-controller",
     "poststarthook/start-service-ip-repair-controllers",
     "poststarthook/rbac/bootstrap-roles",

@@ -12,7 +12,9 @@ mod number;
 #[allow(clippy::unwrap_used)]
 mod oracle;
 mod order;
+mod read;
 mod string;
+mod syntax;
 mod write;
 
 use serde_json::Value;
@@ -20,6 +22,8 @@ use serde_json::Value;
 use crate::go_types::TYPES;
 pub(crate) use indent::indented;
 pub(crate) use order::Order;
+pub(crate) use read::read;
+pub(crate) use syntax::fault;
 pub(crate) use write::Writer;
 
 /// A value in the order of its kind, or by name if it is of none that is known.

@@ -23,6 +23,8 @@ pub use strategic::strategic_merge_patch;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::go_json;
+
 /// Largest body of a patch, in bytes; the limit that an API server has for any request.
 pub const MAX_PATCH_BYTES: usize = 3 * 1024 * 1024;
 
@@ -64,7 +66,7 @@ fn decode<T: DeserializeOwned>(
             "Request entity too large: limit is {MAX_PATCH_BYTES}"
         )));
     }
-    let value: Value = serde_json::from_slice(body)
+    let value = go_json::read(body)
         .map_err(|error| PatchError::BadRequest(format!("error decoding patch: {error}")))?;
     if !shape_fits(&value) {
         return Err(PatchError::BadRequest(format!(

@@ -18,6 +18,7 @@ use crate::go;
 use serde_json::{Map, Value};
 
 use super::{PatchError, kind_of};
+use crate::go_json;
 use crate::schema::{Kind, PatchStrategy, Schema};
 
 const PATCH: &str = "$patch";
@@ -39,8 +40,7 @@ pub fn strategic_merge_patch(
     document: &Value,
     body: &[u8],
 ) -> Result<Value, PatchError> {
-    let patch: Value =
-        serde_json::from_slice(body).map_err(|e| PatchError::BadRequest(e.to_string()))?;
+    let patch = go_json::read(body).map_err(PatchError::BadRequest)?;
     let patch = match patch {
         Value::Object(patch) => patch,
         Value::Null => Object::new(),

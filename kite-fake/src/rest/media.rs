@@ -148,11 +148,21 @@ fn shape(clause: &Clause) -> Option<(Shape, bool)> {
     Some((shape, version == "v1beta1"))
 }
 
+/// What there is to choose from.
+#[derive(Debug, Clone, Copy)]
+pub struct Offer {
+    /// It is of a custom resource.
+    pub custom: bool,
+    /// It can be shown as a Table.
+    pub tables: bool,
+}
+
 /// Chooses the representation of an answer.
 ///
 /// # Errors
 /// 406 if nothing that is accepted can be made.
-pub fn accepted(header: Option<&str>, custom: bool) -> Result<Accepted, Status> {
+pub fn accepted(header: Option<&str>, offer: Offer) -> Result<Accepted, Status> {
+    let custom = offer.custom;
     let header = header.filter(|h| !h.is_empty()).unwrap_or("*/*");
     // What most clients ask for needs no weighing.
     if matches!(header, "*/*" | "application/json") {
@@ -164,7 +174,8 @@ pub fn accepted(header: Option<&str>, custom: bool) -> Result<Accepted, Status> 
         let Some(encoding) = encoding(&clause.media) else {
             continue;
         };
-        let Some((shape, beta)) = shape(&clause) else {
+        let shape = shape(&clause).filter(|(shape, _)| offer.tables || *shape != Shape::Table);
+        let Some((shape, beta)) = shape else {
             transforms_refused = true;
             continue;
         };
@@ -250,7 +261,11 @@ pub fn not_streamable() -> Status {
 /// # Errors
 /// 406 if nothing that is accepted can be made.
 pub fn document(header: &str, routed: bool) -> Result<Encoding, Status> {
-    match accepted(Some(header), false) {
+    let offer = Offer {
+        custom: false,
+        tables: true,
+    };
+    match accepted(Some(header), offer) {
         Ok(accepted) => Ok(accepted.encoding),
         // A transformation that is not known gives way to the plain document.
         Err(status) if status.details.is_none() => Ok(Encoding::Json),
@@ -287,6 +302,25 @@ pub fn content_type(header: Option<&str>, custom: bool) -> Result<Encoding, Stat
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    fn accepted(header: Option<&str>, custom: bool) -> Result<Accepted, Status> {
+        let tables = true;
+        super::accepted(header, Offer { custom, tables })
+    }
+
+    #[test]
+    fn what_is_no_table_is_none() {
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+        let both = format!("{table},application/json");
+        let offer = Offer {
+            custom: false,
+            tables: false,
+        };
+        let refused = super::accepted(Some(table), offer).unwrap_err();
+        assert_eq!(refused.message, none_of(AVAILABLE).message);
+        let plain = super::accepted(Some(&both), offer).unwrap();
+        assert_eq!(plain.shape, Shape::Plain);
+    }
 
     #[test]
     fn the_first_clause_that_can_be_made_wins() {

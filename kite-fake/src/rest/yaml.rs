@@ -26,14 +26,22 @@ fn read(text: &[u8]) -> Result<Value, String> {
     {
         return Ok(value);
     }
-    match serde_saphyr::from_slice::<Value>(text) {
-        Err(error) if is_duplicate(&error) => {
-            let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
-            serde_saphyr::from_slice_with_options::<Value>(text, options)
-        }
-        result => result,
+    let options = || serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
+    let mut read = serde_saphyr::from_slice::<Value>(text);
+    if read.as_ref().is_err_and(is_duplicate) {
+        read = serde_saphyr::from_slice_with_options::<Value>(text, options());
     }
-    .map_err(|e| e.to_string())
+    if read.as_ref().is_err_and(is_several) {
+        // Of several documents the first counts.
+        let mut rest = text;
+        let first = serde_saphyr::read_with_options(&mut rest, options()).next();
+        read = first.unwrap_or(Ok(Value::Null));
+    }
+    read.map_err(|e| e.to_string())
+}
+
+fn is_several(error: &Error) -> bool {
+    matches!(error.without_snippet(), Error::MultipleDocuments { .. })
 }
 
 fn is_json(text: &[u8]) -> bool {
@@ -138,6 +146,8 @@ mod tests {
             ),
             ("{\"a:\": [{\"b\": 1}]}", json!({"a:": [{"b": 1}]}), None),
             ("a: 1\n", json!({"a": 1}), None),
+            ("a: 1\n---\na: 2\n", json!({"a": 1}), None),
+            ("---\na: 1\n---\n- b\n---\n", json!({"a": 1}), None),
         ] {
             assert_eq!(parse(text.as_bytes()), Ok(value.clone()), "{text}");
             let told = told.map(|told| format!("{TWICE}  {told} already set in map"));

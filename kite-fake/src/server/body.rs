@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Call, parse_text};
+use crate::patch::kind_of;
 use crate::protobuf::{self, DecodeError};
 use crate::registry::Resource;
 use crate::rest::media::{self, Encoding};
@@ -25,23 +26,50 @@ pub(crate) fn decode(call: &Call) -> Result<Value, Status> {
             .map_err(|error| not_decoded(kind, &call.body, &error));
     }
     let fail = |why: &str| {
-        let shown: String = String::from_utf8_lossy(&call.body)
-            .chars()
-            .take(32)
-            .collect();
-        let format = match encoding {
-            Encoding::Yaml => "yaml",
-            Encoding::Json | Encoding::Protobuf => "json",
-        };
+        let shown = summary(&call.body);
         Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; {format} parse error: {why} ({shown})"
+            "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
         ))
     };
-    let value = parse_text(&call.body, encoding).map_err(|why| fail(&why))?;
-    if value.is_object() {
-        return Ok(value);
+    let value = parse_text(&call.body, encoding).map_err(|why| {
+        fail(&match encoding {
+            Encoding::Yaml => format!("error converting YAML to JSON: yaml: {why}"),
+            Encoding::Json | Encoding::Protobuf => format!("{NOT_READ}{why}"),
+        })
+    })?;
+    match is_typed(&value) {
+        Err(why) => Err(fail(&format!("{NOT_READ}json: cannot unmarshal {why}"))),
+        Ok(()) if value.is_null() => Ok(Value::Object(Map::new())),
+        Ok(()) => Ok(value),
     }
-    Err(fail("the body is not an object"))
+}
+
+/// How messages about a body begin whose kind could not be read.
+pub(super) const NOT_READ: &str = "couldn't get version/kind; json parse error: ";
+
+/// Whether a value may have a kind and an `apiVersion`.
+fn is_typed(value: &Value) -> Result<(), String> {
+    let Value::Object(members) = value else {
+        return match value {
+            Value::Null => Ok(()),
+            other => Err(format!(
+                "{} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+                kind_of(other)
+            )),
+        };
+    };
+    for name in ["apiVersion", "kind"] {
+        match members.get(name) {
+            None | Some(Value::String(_) | Value::Null) => {}
+            Some(other) => {
+                let kind = kind_of(other);
+                return Err(format!(
+                    "{kind} into Go struct field .{name} of type string"
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// 400 for a body in protobuf that is no object.

@@ -71,7 +71,7 @@ use crate::extension::Extension;
 use crate::go_json;
 use crate::openapi::Documents;
 use crate::registry::{Origin, Registry, Resource};
-use crate::rest::media::{self, Accepted, Encoding};
+use crate::rest::media::{self, Accepted, Encoding, Offer};
 use crate::rest::options::{DeleteOptions, ListOptions, WriteOptions};
 use crate::rest::path::{self, Route, Target};
 use crate::rest::query::Query;
@@ -459,6 +459,10 @@ impl ApiServer {
         }
         self.warnings.extend(resource.deprecation.clone());
         let header = |name: http::HeaderName| header_text(&parts, &name);
+        let offer = Offer {
+            custom: resource.is_custom(),
+            tables: has_tables(&target, &resource),
+        };
         let call = Call {
             // Custom resources are served by verb, and a HEAD is a get there.
             method: match parts.method {
@@ -466,7 +470,7 @@ impl ApiServer {
                 ref other => other.clone(),
             },
             target,
-            accepted: media::accepted(header(http::header::ACCEPT), resource.is_custom())?,
+            accepted: media::accepted(header(http::header::ACCEPT), offer)?,
             resource,
             query,
             content_type: header(http::header::CONTENT_TYPE).map(str::to_owned),
@@ -574,9 +578,8 @@ impl ApiServer {
         let body = parse_text(&call.body, encoding).map_err(|why| {
             Status::bad_request(match encoding {
                 Encoding::Protobuf => why,
-                Encoding::Json | Encoding::Yaml => {
-                    format!("couldn't get version/kind; json parse error: {why}")
-                }
+                Encoding::Json => format!("{}{why}", body::NOT_READ),
+                Encoding::Yaml => format!("error converting YAML to JSON: yaml: {why}"),
             })
         })?;
         DeleteOptions::parse(&call.query, Some(&body))
@@ -638,11 +641,18 @@ fn fits_scope(target: &Target, resource: &Resource) -> bool {
     target.namespace.is_none() || (target.group.is_empty() && target.plural == "namespaces")
 }
 
+/// Whether an answer can be a Table: what is only asked, or only done, is in none.
+fn has_tables(target: &Target, resource: &Resource) -> bool {
+    let done = ["binding", "eviction", "token"];
+    let is_done = |name: &str| done.contains(&name);
+    resource.origin != Origin::Virtual && !target.subresource.as_deref().is_some_and(is_done)
+}
+
 /// Parses a body; one in protobuf that does not say what it is has the options of a
 /// deletion.
 fn parse_text(body: &[u8], encoding: Encoding) -> Result<Value, String> {
     match encoding {
-        Encoding::Json => serde_json::from_slice(body).map_err(|e| e.to_string()),
+        Encoding::Json => go_json::read(body),
         Encoding::Yaml => crate::rest::yaml::parse(body),
         Encoding::Protobuf => {
             crate::protobuf::decode(body, ("v1", "DeleteOptions")).map_err(|e| e.to_string())

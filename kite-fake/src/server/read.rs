@@ -2,9 +2,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{ApiServer, Call, Outcome, Produced};
+use crate::go_json;
 use crate::registry::Resource;
 use crate::rest::options::{ListOptions, Match, resource_version};
 use crate::status::Status;
@@ -54,15 +55,7 @@ impl Continue {
             let at = token.find(foreign).unwrap_or(token.len());
             fail(&format!("illegal base64 data at input byte {at}"))
         })?;
-        let value: Value = serde_json::from_slice(&bytes).map_err(|_| {
-            let shown = bytes
-                .first()
-                .map(|b| char::from(*b).to_string())
-                .unwrap_or_default();
-            fail(&format!(
-                "invalid character '{shown}' looking for beginning of value"
-            ))
-        })?;
+        let value = go_json::read(&bytes).map_err(|why| fail(&why))?;
         let version = value["v"].as_str().unwrap_or_default();
         if version != VERSION {
             return Err(fail(&format!(

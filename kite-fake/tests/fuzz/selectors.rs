@@ -61,7 +61,13 @@ pub fn check(data: &[u8]) {
         let _ = WriteOptions::parse("PatchOptions", false, &query, &text);
         let _ = path::parse(&text);
         for custom in [false, true] {
-            let _ = media::accepted(Some(&text), custom);
+            let _ = media::accepted(
+                Some(&text),
+                media::Offer {
+                    custom,
+                    tables: true,
+                },
+            );
             let _ = media::content_type(Some(&text), custom);
         }
     }

@@ -164,3 +164,66 @@ async fn a_resize_changes_resources_and_nothing_else() {
         "Pod \"p\" is invalid: spec.containers: Forbidden: containers may not be added or removed on resize"
     );
 }
+
+/// What the server says of a ConfigMap's body that it cannot read.
+async fn complaint(media: &str, body: &[u8]) -> String {
+    let cluster = FakeCluster::builder().build().unwrap();
+    let to = ("POST", "/api/v1/namespaces/default/configmaps");
+    let (code, refused) = send(&cluster, to, media, body.to_vec()).await;
+    assert_eq!(
+        (code, refused["reason"].as_str()),
+        (400, Some("BadRequest"))
+    );
+    refused["message"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_told_in_the_words_of_go() {
+    let start = "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: ";
+    let open = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}"#;
+    for (body, told) in [
+        (
+            open,
+            "unexpected end of JSON input ({\"apiVersion\":\"v1\",\"kind\":\"Con ...)",
+        ),
+        (
+            "hello",
+            "invalid character 'h' looking for beginning of value (68656c6c6f)",
+        ),
+        ("", "unexpected end of JSON input (<empty>)"),
+        (
+            "[]",
+            r#"json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" } (5b5d)"#,
+        ),
+        (
+            r#"{"kind":1}"#,
+            r#"json: cannot unmarshal number into Go struct field .kind of type string ({"kind":1})"#,
+        ),
+    ] {
+        let expected = format!("{start}{told}");
+        assert_eq!(complaint(JSON, body.as_bytes()).await, expected);
+    }
+    let yaml = complaint(YAML, b"a: [").await;
+    let start = "the object provided is unrecognized (must be of type ConfigMap): error converting YAML to JSON: yaml: ";
+    assert!(yaml.starts_with(start), "{yaml}");
+    let cluster = FakeCluster::builder().build().unwrap();
+    let maps = "/api/v1/namespaces/default/configmaps";
+    send(&cluster, ("POST", maps), YAML, "metadata: {name: a}").await;
+    let one = "/api/v1/namespaces/default/configmaps/a";
+    let media = "application/merge-patch+json";
+    let (_, refused) = send(&cluster, ("PATCH", one), media, "{\"data\":").await;
+    let expected = "error decoding patch: unexpected end of JSON input";
+    assert_eq!(refused["message"], expected);
+}
+
+#[tokio::test]
+async fn what_is_no_unicode_is_replaced_and_of_documents_the_first_counts() {
+    let cluster = FakeCluster::builder().build().unwrap();
+    let to = ("POST", "/api/v1/namespaces/default/configmaps");
+    let body = b"{\"metadata\":{\"name\":\"a\"},\"data\":{\"a\":\"x\xffy\"}}";
+    let (code, made) = send(&cluster, to, JSON, body.to_vec()).await;
+    assert_eq!((code, &made["data"]), (201, &json!({"a": "x\u{fffd}y"})));
+    let body = "metadata: {name: b}\n---\nmetadata: {name: c}\n";
+    let (code, made) = send(&cluster, to, YAML, body).await;
+    assert_eq!((code, made["metadata"]["name"].as_str()), (201, Some("b")));
+}

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use crate::go_json;
 use crate::members::{copy, default, flag, has, members, set, text, unset};
 use crate::names::config_key;
 use crate::schema::{FieldError, Validation};
@@ -106,44 +107,11 @@ fn json_key(secret: &Value, key: &str, errors: &mut Vec<FieldError>) {
         None => errors.push(FieldError::required(field, "")),
         Some(bytes) => {
             if let Err(error) = serde_json::from_slice::<Map<String, Value>>(&bytes) {
-                let text = String::from_utf8_lossy(&bytes);
-                let wrong = go_json_error(&text).unwrap_or_else(|| error.to_string());
+                let wrong = go_json::fault(&bytes).unwrap_or_else(|| error.to_string());
                 errors.push(FieldError::invalid(field, &json!(REDACTED), wrong));
             }
         }
     }
-}
-
-/// The complaint of Go's scanner about the first token, where that is at fault.
-fn go_json_error(text: &str) -> Option<String> {
-    let text = text.trim_start();
-    let Some(first) = text.chars().next() else {
-        return Some("unexpected end of JSON input".to_owned());
-    };
-    let literal = match first {
-        '{' | '[' | '"' | '-' | '0'..='9' => return None,
-        't' => "true",
-        'f' => "false",
-        'n' => "null",
-        other => {
-            return Some(format!(
-                "invalid character '{other}' looking for beginning of value"
-            ));
-        }
-    };
-    let mut actual = text.chars();
-    for expected in literal.chars() {
-        match actual.next() {
-            None => return Some("unexpected end of JSON input".to_owned()),
-            Some(c) if c == expected => {}
-            Some(c) => {
-                return Some(format!(
-                    "invalid character '{c}' in literal {literal} (expecting '{expected}')"
-                ));
-            }
-        }
-    }
-    None
 }
 
 /// A Secret keeps its type; an immutable one keeps everything.
