@@ -18,6 +18,7 @@ mod certificates_tests;
 mod commit;
 mod components;
 mod conversion;
+mod compaction;
 #[cfg(test)]
 mod core_tests;
 pub mod crds;
@@ -150,6 +151,7 @@ pub struct ApiServer {
     consultation: Option<Consultation>,
     /// What Services have.
     pub(crate) allocations: parking_lot::Mutex<Allocations>,
+    compaction: compaction::Compaction,
     last_line: lines::LastLine,
     log: RequestLog,
     /// `Warning` headers of the request that is being handled.
@@ -270,6 +272,7 @@ impl ApiServer {
             hooks: Hooks::default(),
             consultation: None,
             allocations: parking_lot::Mutex::default(),
+            compaction: compaction::Compaction::default(),
             last_line: lines::LastLine::default(),
             log: RequestLog::new(LOGGED),
             warnings: Vec::new(),
@@ -331,6 +334,7 @@ impl ApiServer {
         self.unwritten = None;
         self.warnings.clear();
         self.store.cool();
+        self.compaction.catch_up(now, self.store.revision());
         let (parts, body) = request.into_parts();
         let route = path::parse(parts.uri.path());
         let query = Query::parse(parts.uri.query().unwrap_or_default());

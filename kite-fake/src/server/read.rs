@@ -156,6 +156,9 @@ impl ApiServer {
             limit = 0;
         }
         self.not_from_the_future(exact.unwrap_or(asked))?;
+        if exact.is_some_and(|revision| self.compaction.has_forgotten(revision)) {
+            return Err(expired(after.as_ref()));
+        }
         let collection = call.resource.collection();
         let namespace = call
             .resource

@@ -421,3 +421,41 @@ async fn a_request_that_waits_is_one_request_in_the_log() {
         .collect();
     assert_eq!(codes, [201, 200, 504]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn states_of_the_past_are_forgotten_in_time() {
+    let server = Server::new();
+    for name in ["a", "b", "c"] {
+        server.map(name, json!({})).await;
+    }
+    let page = server.get(&format!("{MAPS}?limit=1")).await.json();
+    let token = page["metadata"]["continue"].as_str().unwrap();
+    let rest = format!("{MAPS}?continue={token}");
+    let then = page["metadata"]["resourceVersion"].as_str().unwrap();
+    let exact = format!("{MAPS}?resourceVersion={then}&resourceVersionMatch=Exact");
+    server.map("d", json!({})).await;
+    tokio::time::sleep(Duration::from_secs(299)).await;
+    assert_eq!(names(&server.get(&rest).await.json()), ["b", "c"]);
+    tokio::time::sleep(Duration::from_secs(302)).await;
+    server.map("e", json!({})).await;
+    tokio::time::sleep(Duration::from_secs(302)).await;
+
+    let late = server.get(&exact).await;
+    assert_eq!(
+        (late.code, late.message().as_str()),
+        (410, "The resourceVersion for the provided list is too old.")
+    );
+    let late = server.get(&rest).await;
+    let message = "The provided continue parameter is too old to display a consistent list result.";
+    assert!(late.code == 410 && late.message().starts_with(message));
+    // What is there now is told to those who do not mind.
+    let token = late.json()["metadata"]["continue"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let others = server.get(&format!("{MAPS}?continue={token}")).await;
+    assert_eq!(names(&others.json()), ["b", "c", "d", "e"]);
+    // A watch goes on from there.
+    let watch = format!("{MAPS}?watch=true&timeoutSeconds=1&resourceVersion={then}");
+    assert_eq!(server.get(&watch).await.events().len(), 2);
+}
