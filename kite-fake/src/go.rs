@@ -62,10 +62,14 @@ pub(crate) fn restoring(decoding: &str) -> String {
     }
 }
 
-/// A number without a fraction, if it is one.
+/// The first whole number that is too large for an `i64`.
+const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
+
+/// A number without a fraction, if it is one: it is written without a point, and so
+/// read again as this.
 pub(crate) fn whole(number: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
-    (number.fract() == 0.0 && number.abs() < 9.0e15).then_some(number as i64)
+    (number.fract() == 0.0 && number.abs() < TOO_LARGE).then_some(number as i64)
 }
 
 /// Turns `1.0` into `1` everywhere, as the API server's decoder does where it decodes

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::Call;
 use super::patch::Format;
+use crate::go_json;
 use crate::status::Status;
 
 /// Largest request that etcd takes, in bytes (`--max-request-bytes`).
@@ -19,17 +20,27 @@ const ENVELOPE: usize = 128;
 /// Nothing smaller has to be measured, in bytes of text.
 const UNSUSPICIOUS: usize = 1_048_576;
 
+/// How much longer a byte gets at most that is escaped: custom objects are stored as
+/// JSON, others are not.
+const ESCAPED: usize = 6;
+
 /// Checks the size of an object that is about to be stored; `before` is how large
 /// the stored one is. Where only `managedFields` are too much, they go.
 ///
 /// # Errors
 /// 500, in the words of etcd or of its client.
 pub(super) fn check(call: &Call, object: &mut Value, before: usize) -> Result<(), Status> {
-    if before + call.body.len() < UNSUSPICIOUS {
+    let custom = call.resource.is_custom();
+    let longest = call.body.len() * if custom { ESCAPED } else { 1 };
+    if before + longest < UNSUSPICIOUS {
         return Ok(());
     }
     let path = call.resource.plural.len() + call.namespace().len() + call.name().len();
-    let measure = |object: &Value| object.to_string().len() + path + ENVELOPE;
+    let text = |object: &Value| match custom {
+        true => go_json::text(object).len(),
+        false => object.to_string().len(),
+    };
+    let measure = |object: &Value| text(object) + path + ENVELOPE;
     let size = measure(object);
     if size <= MAX_REQUEST {
         return Ok(());

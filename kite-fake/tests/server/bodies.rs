@@ -165,7 +165,7 @@ async fn a_resize_changes_resources_and_nothing_else() {
     );
 }
 
-/// What the server says of a ConfigMap's body that it cannot read.
+/// What the server says of a `ConfigMap`'s body that it cannot read.
 async fn complaint(media: &str, body: &[u8]) -> String {
     let cluster = FakeCluster::builder().build().unwrap();
     let to = ("POST", "/api/v1/namespaces/default/configmaps");

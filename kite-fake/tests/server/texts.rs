@@ -64,7 +64,7 @@ impl Server {
         self.send(request, String::new()).await
     }
 
-    /// A ConfigMap and a Widget, each with an owner and a member for HTML to trip over.
+    /// A `ConfigMap` and a Widget, each with an owner and a member for HTML to trip over.
     async fn fill(&self) -> [String; 2] {
         let metadata = json!({
             "name": "a", "labels": {"b": "1", "a": "2"},
@@ -246,4 +246,19 @@ async fn failures_and_documents_are_of_types_too() {
         r#""items":[{"metadata":{},"versions":[{"version":"v1","resources":[{"resource":"#,
     );
     assert!(aggregated.starts_with(head), "{aggregated}");
+}
+
+#[tokio::test]
+async fn a_custom_object_is_as_large_as_its_text() {
+    let server = Server::new().await;
+    let widget = |name: &str, text: &str| {
+        json!({
+            "apiVersion": "example.com/v1", "kind": "Widget",
+            "metadata": {"name": name}, "spec": {"text": text.repeat(300_000)},
+        })
+    };
+    let small = server.post(WIDGETS, &widget("a", "x")).await;
+    assert!(small.starts_with("{\"apiVersion\":\"example.com/v1\""));
+    let large = server.post(WIDGETS, &widget("b", "<")).await;
+    assert!(large.contains("etcdserver: request is too large"));
 }
