@@ -169,6 +169,13 @@ pub const STATEFUL_SET: Kind = Kind::namespaced("apps", "v1", "StatefulSet", "st
 pub const DAEMON_SET: Kind = Kind::namespaced("apps", "v1", "DaemonSet", "daemonsets");
 /// `Job`.
 pub const JOB: Kind = Kind::namespaced("batch", "v1", "Job", "jobs");
+/// `PodDisruptionBudget`.
+pub const BUDGET: Kind = Kind::namespaced(
+    "policy",
+    "v1",
+    "PodDisruptionBudget",
+    "poddisruptionbudgets",
+);
 /// `CronJob`.
 pub const CRON_JOB: Kind = Kind::namespaced("batch", "v1", "CronJob", "cronjobs");
 /// `StorageClass`.

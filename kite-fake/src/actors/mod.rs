@@ -72,7 +72,7 @@ pub use services::{EndpointSlices, HOST_PORTS, LoadBalancers};
 pub use snapshots::VolumeSnapshots;
 pub use standard::control_plane;
 pub use storage::ClaimBinder;
-pub use workloads::{CronJobs, TaintEvictions};
+pub use workloads::{CronJobs, DisruptionBudgets, TaintEvictions};
 pub use workloads::{
     DaemonSets, Deployments, Jobs, NODE_NAME, Nodes, Pods, Replicas, StatefulSets,
 };

@@ -7,7 +7,7 @@ use super::{
     LoadBalancers, NamespaceDefaults, NamespaceLifecycle, Nodes, Pods, Replicas, StatefulSets,
     VolumeSnapshots,
 };
-use super::{CronJobs, TaintEvictions};
+use super::{CronJobs, DisruptionBudgets, TaintEvictions};
 
 /// The controllers of Kubernetes itself: namespaces, garbage, definitions,
 /// Services, storage, Deployments, a node and its Pods.
@@ -27,6 +27,7 @@ pub fn control_plane() -> Vec<Arc<dyn Actor>> {
         Arc::new(DaemonSets::default()),
         Arc::new(Jobs::default()),
         Arc::new(CronJobs),
+        Arc::new(DisruptionBudgets::default()),
         Arc::new(Nodes),
         Arc::new(Pods::default()),
         Arc::new(TaintEvictions::default()),

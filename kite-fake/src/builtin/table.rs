@@ -354,6 +354,7 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         "v1",
         "PodDisruptionBudget",
         Rules {
+            prepare_create: small::prepare_disruption_budget,
             validate: small::validate_disruption_budget,
             validate_status: small::validate_budget_status,
             ..WORKLOAD

@@ -8,6 +8,9 @@ use crate::clock::rfc3339;
 use crate::status::{Cause, Status};
 use crate::store::{GroupResource, Object};
 
+/// So many Pods may be about to go.
+const MOST_DISRUPTED: usize = 2000;
+
 impl ApiServer {
     /// Takes the eviction of a Pod from the budget that covers it, or refuses it.
     pub(super) fn spend_budget(
@@ -45,9 +48,13 @@ impl ApiServer {
         if !is_ready(pod.value()) && spares_unready(&budget) {
             return Ok(());
         }
-        let Some(allowed) = budget["status"]["disruptionsAllowed"].as_i64() else {
-            return Ok(());
-        };
+        let number = |member: &Value| member.as_i64().unwrap_or_default();
+        if number(&budget["status"]["observedGeneration"])
+            < number(&budget["metadata"]["generation"])
+        {
+            return Err(unseen(&key.name));
+        }
+        let allowed = number(&budget["status"]["disruptionsAllowed"]);
         if allowed < 0 {
             let why = "pdb disruptions allowed is negative";
             return Err(Status::forbidden(
@@ -60,6 +67,17 @@ impl ApiServer {
         if allowed == 0 {
             return Err(exhausted(&key.name, &budget["status"]));
         }
+        let named = budget["status"]["disruptedPods"].as_object();
+        if named.is_some_and(|named| named.len() > MOST_DISRUPTED) {
+            let why =
+                "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
+            return Err(Status::forbidden(
+                "policy",
+                "poddisruptionbudgets",
+                &key.name,
+                why,
+            ));
+        }
         if dry_run {
             return Ok(());
         }
@@ -69,6 +87,9 @@ impl ApiServer {
             status["disruptedPods"] = json!({});
         }
         status["disruptedPods"][pod.meta("name")] = rfc3339(call.now).into();
+        if allowed == 1 {
+            exhaust(status, call);
+        }
         let resource = self.registry.storage(&budgets).cloned();
         if let Some(resource) = resource {
             self.commit(&resource, &key, budget);
@@ -77,13 +98,42 @@ impl ApiServer {
     }
 }
 
+/// Says that nothing more is allowed.
+fn exhaust(status: &mut Value, call: &Call) {
+    let mut all = status["conditions"].as_array().cloned().unwrap_or_default();
+    all.retain(|it| it["type"] != "DisruptionAllowed");
+    all.push(json!({
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "observedGeneration": status["observedGeneration"],
+        "lastTransitionTime": rfc3339(call.now),
+        "reason": "InsufficientPods",
+        "message": "",
+    }));
+    status["conditions"] = json!(all);
+}
+
 fn exhausted(name: &str, status: &Value) -> Status {
     let number = |member: &str| status[member].as_i64().unwrap_or_default();
-    let why = format!(
+    refused(format!(
         "The disruption budget {name} needs {} healthy pods and has {} currently",
         number("desiredHealthy"),
         number("currentHealthy"),
-    );
+    ))
+}
+
+/// Nobody has said yet what the budget comes to.
+fn unseen(name: &str) -> Status {
+    let mut status = refused(format!(
+        "The disruption budget {name} is still being processed by the server."
+    ));
+    if let Some(details) = &mut status.details {
+        details.retry_after = Some(10);
+    }
+    status
+}
+
+fn refused(why: String) -> Status {
     Status::new(
         429,
         "TooManyRequests",

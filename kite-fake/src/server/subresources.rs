@@ -8,6 +8,7 @@ use crate::clock::rfc3339;
 use crate::registry::Subresource;
 use crate::rest::options::DeleteOptions;
 use crate::status::{Cause, Status};
+use crate::store::Object;
 
 pub(crate) fn done(code: u16, value: Value) -> Outcome {
     Outcome {
@@ -85,9 +86,12 @@ impl ApiServer {
             .ok_or_else(|| call.not_found())?
             .clone();
         let eviction = self.admit_below(call, eviction, dry_run)?;
-        let options = Self::eviction_options(call, &eviction)?;
+        let mut options = Self::eviction_options(call, &eviction)?;
         self.ask_about_eviction(call, pod.value(), &eviction, options.dry_run)?;
         self.spend_budget(call, &pod, options.dry_run)?;
+        if !options.dry_run {
+            self.say_disrupted(call, &pod, &mut options);
+        }
         self.delete_one(call, &call.key(), &options)?;
         let success = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         Ok(done(201, success))
@@ -96,6 +100,34 @@ impl ApiServer {
     fn eviction_options(call: &Call, eviction: &Value) -> Result<DeleteOptions, Status> {
         let given = &eviction["deleteOptions"];
         DeleteOptions::parse(&call.query, given.is_object().then_some(given))
+    }
+
+    /// Says of a Pod why it is about to go, where the deletion will find it as it was seen.
+    fn say_disrupted(&mut self, call: &Call, pod: &Object, options: &mut DeleteOptions) {
+        let is_seen = |wanted: &Option<String>, field: &str| {
+            wanted.as_deref().is_none_or(|it| it == pod.meta(field))
+        };
+        if !is_seen(&options.uid, "uid") || !is_seen(&options.resource_version, "resourceVersion") {
+            return;
+        }
+        let mut new = pod.value().clone();
+        let conditions = &mut new["status"]["conditions"];
+        let mut all = conditions.as_array().cloned().unwrap_or_default();
+        all.retain(|it| it["type"] != "DisruptionTarget");
+        all.push(json!({
+            "type": "DisruptionTarget",
+            "status": "True",
+            "lastProbeTime": null,
+            "lastTransitionTime": rfc3339(call.now),
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+        }));
+        *conditions = json!(all);
+        self.commit(&call.resource, &call.key(), new);
+        if options.resource_version.is_some() {
+            let now = self.store.get(&call.resource.collection(), &call.key());
+            options.resource_version = now.map(|it| it.meta("resourceVersion").to_owned());
+        }
     }
 
     /// Gives a Pod its node, as schedulers do: once, and never another.

@@ -6,6 +6,7 @@
     clippy::indexing_slicing
 )]
 
+mod budgets;
 mod cron_jobs;
 mod jobs;
 mod pods;

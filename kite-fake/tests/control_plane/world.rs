@@ -55,17 +55,21 @@ impl World {
 
     /// The actors are killed and others take over.
     pub async fn take_over(self) -> Self {
-        self.stop.cancel();
-        self.actors.ended().await;
-        Self::on(self.cluster, self.rules).await
+        self.away(Duration::ZERO).await
     }
 
     /// The same, with nobody there for a time.
     pub async fn away(self, time: Duration) -> Self {
+        let world = self.alone().await;
+        tokio::time::sleep(time).await;
+        Self::on(world.cluster, world.rules).await
+    }
+
+    /// The same without anybody.
+    pub async fn alone(self) -> Self {
         self.stop.cancel();
         self.actors.ended().await;
-        tokio::time::sleep(time).await;
-        Self::on(self.cluster, self.rules).await
+        self
     }
 
     /// Until nothing happens any more.

@@ -1,10 +1,12 @@
 //! Nodes, and what runs on them.
 
 mod addresses;
+mod budgets;
 mod conditions;
 mod cron_jobs;
 mod daemon_sets;
 mod deployments;
+mod expected;
 mod hash;
 mod jobs;
 mod making;
@@ -24,6 +26,7 @@ mod stateful_sets;
 mod taints;
 mod template;
 
+pub use budgets::DisruptionBudgets;
 pub use cron_jobs::CronJobs;
 pub use daemon_sets::DaemonSets;
 pub use deployments::Deployments;

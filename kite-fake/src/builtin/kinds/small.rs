@@ -117,6 +117,17 @@ pub(in crate::builtin) fn validate_lease(lease: &Value, found: &mut Validation) 
     }
 }
 
+/// A new budget's status has all numbers.
+pub(in crate::builtin) fn prepare_disruption_budget(budget: &mut Value) {
+    let numbers = json!({
+        "currentHealthy": 0,
+        "desiredHealthy": 0,
+        "disruptionsAllowed": 0,
+        "expectedPods": 0,
+    });
+    set(budget, "status", numbers);
+}
+
 pub(in crate::builtin) fn validate_disruption_budget(budget: &Value, found: &mut Validation) {
     let errors = &mut found.errors;
     let spec = &budget["spec"];
