@@ -153,6 +153,8 @@ pub const CLAIM: Kind =
     Kind::namespaced("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims");
 /// `PersistentVolume`.
 pub const VOLUME: Kind = Kind::cluster("", "v1", "PersistentVolume", "persistentvolumes");
+/// Endpoints.
+pub const ENDPOINTS: Kind = Kind::namespaced("", "v1", "Endpoints", "endpoints");
 /// `EndpointSlice`.
 pub const ENDPOINT_SLICE: Kind =
     Kind::namespaced("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices");

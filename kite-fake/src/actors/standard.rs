@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use super::{
+    AccountTokens, CronJobs, DisruptionBudgets, EndpointMirrors, Endpoints, TaintEvictions,
+};
+use super::{
     Actor, ClaimBinder, DaemonSets, Deployments, EndpointSlices, GarbageCollector, Jobs,
     LoadBalancers, NamespaceDefaults, NamespaceLifecycle, Nodes, Pods, Replicas, StatefulSets,
     VolumeSnapshots,
 };
-use super::{CronJobs, DisruptionBudgets, TaintEvictions};
 
 /// The controllers of Kubernetes itself: namespaces, garbage, definitions,
 /// Services, storage, Deployments, a node and its Pods.
@@ -16,7 +18,10 @@ pub fn control_plane() -> Vec<Arc<dyn Actor>> {
         Arc::new(NamespaceLifecycle::default()),
         Arc::new(NamespaceDefaults),
         Arc::new(GarbageCollector::default()),
+        Arc::new(AccountTokens::default()),
         Arc::new(EndpointSlices::default()),
+        Arc::new(Endpoints::default()),
+        Arc::new(EndpointMirrors),
         Arc::new(LoadBalancers::default()),
         Arc::new(ClaimBinder),
         Arc::new(VolumeSnapshots::default()),

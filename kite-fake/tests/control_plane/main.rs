@@ -10,4 +10,5 @@ mod budgets;
 mod cron_jobs;
 mod jobs;
 mod pods;
+mod services;
 mod world;

@@ -6,17 +6,20 @@ use serde_json::json;
 
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::kind::{CONFIG_MAP, Key, Kind, NAMESPACE, SERVICE_ACCOUNT};
-use crate::actors::objects::{Objects, is_deleting};
+use crate::actors::objects::{Objects, ignore_missing, is_deleting};
 
 const ACCOUNT: &str = "default";
-const AUTHORITY: &str = "kube-root-ca.crt";
+pub(super) const AUTHORITY: &str = "kube-root-ca.crt";
+/// Says what the `ConfigMap` is for.
+const DESCRIPTION: &str = "kubernetes.io/description";
+const TEXT: &str = "Certificates for Pods to verify the API server with.";
 
 /// What is read as watches have shown it.
 const SEEN: &[Kind] = &[NAMESPACE, SERVICE_ACCOUNT, CONFIG_MAP];
 
 /// Plays the service account controller and the publisher of the root
 /// certificate: both objects are made in each active namespace, and made again
-/// when they are deleted. The in-memory cluster has no certificate authority,
+/// when they are deleted; the `ConfigMap` is put right when it is edited. The in-memory cluster has no certificate authority,
 /// so the `ConfigMap`'s `ca.crt` is empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamespaceDefaults;
@@ -36,9 +39,9 @@ impl Actor for NamespaceDefaults {
         if change.kind == NAMESPACE {
             return if change.gone { Vec::new() } else { vec![key] };
         }
-        let ours = (change.kind == SERVICE_ACCOUNT && key.name == ACCOUNT)
-            || (change.kind == CONFIG_MAP && key.name == AUTHORITY);
-        if ours && change.gone {
+        let is_lost = change.kind == SERVICE_ACCOUNT && key.name == ACCOUNT && change.gone;
+        let is_authority = change.kind == CONFIG_MAP && key.name == AUTHORITY;
+        if is_lost || is_authority {
             vec![Key::new(&NAMESPACE, None, key.space())]
         } else {
             Vec::new()
@@ -60,24 +63,29 @@ impl Actor for NamespaceDefaults {
             let account = json!({"metadata": {"name": ACCOUNT, "namespace": key.name}});
             objects.create(&SERVICE_ACCOUNT, within, account).await?;
         }
-        if objects
-            .find(&CONFIG_MAP, within, AUTHORITY)
-            .await?
-            .is_none()
-        {
+        let data = json!({"ca.crt": ""});
+        let Some(map) = objects.find(&CONFIG_MAP, within, AUTHORITY).await? else {
             let map = json!({
                 "metadata": {
                     "name": AUTHORITY,
                     "namespace": key.name,
-                    "annotations": {
-                        "kubernetes.io/description":
-                            "Certificates for Pods to verify the API server with."
-                    },
+                    "annotations": {DESCRIPTION: TEXT},
                 },
-                "data": {"ca.crt": ""},
+                "data": data,
             });
             objects.create(&CONFIG_MAP, within, map).await?;
+            return Ok(Next::Done);
+        };
+        let annotations = map.metadata.annotations.as_ref();
+        let is_described = annotations.is_some_and(|all| all.contains_key(DESCRIPTION));
+        if (is_described && map.data["data"] == data) || is_deleting(&map) {
+            return Ok(Next::Done);
         }
+        let mut body = json!(*map);
+        body["metadata"]["annotations"][DESCRIPTION] = json!(TEXT);
+        body["data"] = data;
+        let key = Key::of(&CONFIG_MAP, &map);
+        ignore_missing(objects.replace(&key, body).await)?;
         Ok(Next::Done)
     }
 }

@@ -1,9 +1,14 @@
 //! Services: which addresses they lead to, and from where they are reached.
 
 mod balancers;
+mod endpoints;
+mod mirrored;
+mod selecting;
 mod slices;
 
 pub use balancers::LoadBalancers;
+pub use endpoints::Endpoints;
+pub use mirrored::EndpointMirrors;
 pub use slices::EndpointSlices;
 
 /// Annotation of a Pod whose ports are really elsewhere on its address:

@@ -1,7 +1,6 @@
 //! `EndpointSlices` of Services.
 
-use crate::actors::mirror::Found;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use async_trait::async_trait;
 use kube::api::DynamicObject;
@@ -9,18 +8,18 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::HOST_PORTS;
+use super::selecting::{Selecting, selector, selector_text};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::kind::{ENDPOINT_SLICE, Key, Kind, POD, SERVICE};
+use crate::actors::labels::labels;
+use crate::actors::mirror::Found;
 use crate::actors::objects::{
     Objects, controller_reference, ignore_missing, is_deleting, suffix, text, uid,
 };
 
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
-const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+pub(super) const SERVICE_NAME: &str = "kubernetes.io/service-name";
+pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
-
-/// What the Services of one namespace select.
-type Selectors = BTreeMap<Key, BTreeMap<String, String>>;
 
 /// What is read as watches have shown it.
 const SEEN: &[Kind] = &[SERVICE, POD, ENDPOINT_SLICE];
@@ -30,8 +29,7 @@ const SEEN: &[Kind] = &[SERVICE, POD, ENDPOINT_SLICE];
 /// was last written, so an edit by hand stays until then.
 #[derive(Debug, Default)]
 pub struct EndpointSlices {
-    /// By namespace: a Pod is only compared with what is beside it.
-    selectors: Mutex<HashMap<String, Selectors>>,
+    selecting: Mutex<Selecting>,
     written: Mutex<HashMap<Key, Value>>,
 }
 
@@ -46,39 +44,20 @@ impl Actor for EndpointSlices {
     }
 
     fn keys(&self, change: &Change) -> Vec<Key> {
-        let key = change.key();
-        let labels = change.object.metadata.labels.as_ref();
-        let mut selectors = self.selectors.lock();
         if change.kind == SERVICE {
-            let beside = selectors.entry(key.space().to_owned()).or_default();
-            if change.gone {
-                beside.remove(&key);
-            } else {
-                beside.insert(key.clone(), selector(&change.object));
-            }
-            if beside.is_empty() {
-                selectors.remove(key.space());
-            }
-            return vec![key];
+            return self.selecting.lock().saw_service(change);
         }
-        if change.kind == ENDPOINT_SLICE {
-            let service = labels.and_then(|labels| labels.get(SERVICE_NAME));
-            // Only a slice that is gone has to be looked at.
-            return service
-                .filter(|_| change.gone)
-                .map(|name| Key::new(&SERVICE, key.namespace.as_deref(), name))
-                .into_iter()
-                .collect();
+        if change.kind == POD {
+            return self.selecting.lock().saw_pod(change);
         }
-        let selected = |selector: &BTreeMap<String, String>| {
-            !selector.is_empty()
-                && selector
-                    .iter()
-                    .all(|(name, value)| labels.and_then(|l| l.get(name)) == Some(value))
-        };
-        let beside = selectors.get(key.space()).into_iter().flatten();
-        let found = beside.filter(|(_, with)| selected(with));
-        found.map(|(service, _)| service.clone()).collect()
+        // Only a slice that is gone has to be looked at.
+        let service = labels(&change.object).get(SERVICE_NAME);
+        let namespace = change.object.metadata.namespace.as_deref();
+        service
+            .filter(|_| change.gone)
+            .map(|name| Key::new(&SERVICE, namespace, name))
+            .into_iter()
+            .collect()
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
@@ -124,22 +103,6 @@ impl Actor for EndpointSlices {
     }
 }
 
-fn selector(service: &DynamicObject) -> BTreeMap<String, String> {
-    let pairs = service.data["spec"]["selector"].as_object();
-    let pairs = pairs.into_iter().flatten();
-    pairs
-        .map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned()))
-        .collect()
-}
-
-fn selector_text(service: &DynamicObject) -> String {
-    let pairs = selector(service).into_iter();
-    let pairs: Vec<String> = pairs
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
-    pairs.join(",")
-}
-
 fn holds(slice: &DynamicObject, desired: &Value) -> bool {
     // The server writes an empty list as null.
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -179,7 +142,7 @@ fn host_ports(pod: &DynamicObject) -> Option<&str> {
 }
 
 /// Whether a Pod has an address at which something may answer.
-fn is_reachable(pod: &DynamicObject) -> bool {
+pub(super) fn is_reachable(pod: &DynamicObject) -> bool {
     let over = ["Succeeded", "Failed"].contains(&text(pod, "/status/phase"));
     !over && !text(pod, "/status/podIP").is_empty() && host_ports(pod) != Some("")
 }
@@ -210,7 +173,7 @@ fn endpoint(service: &DynamicObject, pod: &DynamicObject) -> Value {
 }
 
 /// The port of the Pod that a Service's port leads to.
-fn target(port: &Value, pod: &DynamicObject) -> Option<u16> {
+pub(super) fn target(port: &Value, pod: &DynamicObject) -> Option<u16> {
     let number = |value: &Value| u16::try_from(value.as_u64()?).ok();
     let Some(name) = port["targetPort"].as_str() else {
         return number(&port["targetPort"]).or_else(|| number(&port["port"]));
@@ -226,7 +189,7 @@ fn target(port: &Value, pod: &DynamicObject) -> Option<u16> {
 }
 
 /// Where a port of a Pod really is on the Pod's address.
-fn real_port(pod: &DynamicObject, port: u16) -> Option<u16> {
+pub(super) fn real_port(pod: &DynamicObject, port: u16) -> Option<u16> {
     let Some(map) = host_ports(pod) else {
         return Some(port);
     };

@@ -35,8 +35,8 @@ pub struct DisruptionBudgets {
 struct Known {
     /// What budgets select, by namespace.
     selectors: HashMap<String, BTreeMap<Key, Value>>,
-    /// The budgets of Pods when they were last seen.
-    of: HashMap<Key, Vec<Key>>,
+    /// Pods as they were last seen: their labels may have been others.
+    seen: HashMap<Key, Found>,
 }
 
 impl Known {
@@ -56,20 +56,18 @@ impl Known {
     }
 
     fn saw_pod(&mut self, change: &Change) -> Vec<Key> {
-        let key = change.key();
+        let (key, now) = (change.key(), &change.object);
+        let before = if change.gone {
+            self.seen.remove(&key)
+        } else {
+            self.seen.insert(key.clone(), now.clone())
+        };
+        let before = before.filter(|before| before.metadata.labels != now.metadata.labels);
         let beside = self.selectors.get(key.space()).into_iter().flatten();
-        let now: Vec<Key> = beside
-            .filter(|(_, selector)| selects(selector, &change.object))
-            .map(|(budget, _)| budget.clone())
-            .collect();
-        let mut all = self.of.remove(&key).unwrap_or_default();
-        all.extend(now.iter().cloned());
-        all.sort();
-        all.dedup();
-        if !now.is_empty() && !change.gone {
-            self.of.insert(key, now);
-        }
-        all
+        let concerned = beside.filter(|(_, selector)| {
+            selects(selector, now) || before.as_ref().is_some_and(|it| selects(selector, it))
+        });
+        concerned.map(|(budget, _)| budget.clone()).collect()
     }
 }
 
