@@ -16,9 +16,9 @@ mod certificates;
 #[cfg(test)]
 mod certificates_tests;
 mod commit;
+mod compaction;
 mod components;
 mod conversion;
-mod compaction;
 #[cfg(test)]
 mod core_tests;
 pub mod crds;

@@ -38,7 +38,7 @@ impl Form {
 fn settled(resource: &Resource, mut object: Value) -> Value {
     let version = object["apiVersion"].as_str().unwrap_or_default();
     let schemas = resource.versions.as_deref();
-    if let Some(schema) = schemas.and_then(|schemas| schemas.get(version)) {
+    if let Some(schema) = schemas.and_then(|schemas| schemas.schema(version)) {
         schema::prune(schema, &mut object);
         schema::apply_defaults(schema, &mut object);
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
-use super::{GROUP, Write, own_kind, seen_as};
+use super::{GROUP, Write, own_kind};
 use crate::registry::Resource;
 use crate::server::rules;
 use crate::server::{ApiServer, Call};
@@ -156,7 +156,7 @@ impl ApiServer {
 
     /// Carries out the mutations of a policy; whether the object is another one now.
     fn invoke(
-        &self,
+        &mut self,
         call: &Call,
         operation: &'static str,
         invocation: &Invocation,
@@ -180,10 +180,9 @@ impl ApiServer {
                 });
             }
         };
-        let mut seen = seen_as(matched, call, Some(&*object))
-            .map(std::borrow::Cow::into_owned)
-            .unwrap_or_default();
-        let before = seen_as(matched, call, old);
+        let seen = self.shown_as(matched, call, Some(&*object))?;
+        let mut seen = seen.map(std::borrow::Cow::into_owned).unwrap_or_default();
+        let before = self.shown_as(matched, call, old)?;
         let namespace = self.write_of(call, operation, Some(object), old).namespace;
         let about = Write {
             call,
@@ -218,7 +217,7 @@ impl ApiServer {
             *object = if same {
                 seen
             } else {
-                rules::convert(asked, seen)
+                self.in_version_of(asked, seen)?
             };
         }
         Ok(changed)
