@@ -340,3 +340,79 @@ async fn a_rule_of_another_version_shows_the_object_in_that() {
     assert_eq!(request["requestKind"]["version"], "v2");
     assert_eq!(request["requestResource"]["version"], "v2");
 }
+
+#[tokio::test]
+async fn a_review_is_asked_about_too() {
+    let world = World::new();
+    let rules = json!([{"apiGroups": ["authorization.k8s.io"], "apiVersions": ["v1"],
+        "operations": ["CREATE"], "resources": ["*"]}]);
+    world
+        .validate("a.example.com", json!({"rules": rules}))
+        .await;
+    world.answer("a.example.com", |_| allowed());
+    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+        "spec": {"user": "a", "resourceAttributes": {"verb": "get", "resource": "pods"}}});
+    world
+        .post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+        .await
+        .expect(201);
+    let [request] = world.requests().try_into().unwrap();
+    assert_eq!(request["object"]["spec"]["user"], "a");
+}
+
+#[tokio::test]
+async fn a_service_is_shown_with_its_address() {
+    let world = World::new();
+    let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"],
+        "resources": ["services"]}]);
+    world
+        .validate("a.example.com", json!({"rules": rules}))
+        .await;
+    world.answer("a.example.com", |_| allowed());
+    let services = "/api/v1/namespaces/default/services";
+    let body = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"},
+        "spec": {"ports": [{"port": 80}]}});
+    let created = world.post(services, body).await.expect(201).body;
+    let [request] = world.requests().try_into().unwrap();
+    let address = &created["spec"]["clusterIP"];
+    assert!(address.is_string());
+    assert_eq!(request["object"]["spec"]["clusterIP"], *address);
+
+    let merge = "application/merge-patch+json";
+    let ports = json!({"spec": {"type": "NodePort"}});
+    let path = format!("{services}/a");
+    let changed = world.send("PATCH", &path, merge, ports).await.expect(200);
+    let [request] = world.requests().try_into().unwrap();
+    let port = &changed.body["spec"]["ports"][0]["nodePort"];
+    assert!(port.is_number());
+    assert_eq!(request["object"]["spec"]["ports"][0]["nodePort"], *port);
+}
+
+#[tokio::test]
+async fn a_namespace_is_selected_by_its_own_labels() {
+    let world = World::new();
+    let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"],
+        "resources": ["namespaces"]}]);
+    let selector = json!({"matchLabels": {"watched": "yes"}});
+    world
+        .validate(
+            "a.example.com",
+            json!({"rules": rules, "namespaceSelector": selector}),
+        )
+        .await;
+    world.answer("a.example.com", |_| allowed());
+    let namespace = |name: &str, watched: &str| {
+        json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": name, "labels": {"watched": watched}}})
+    };
+    let path = "/api/v1/namespaces";
+    world.post(path, namespace("a", "no")).await.expect(201);
+    assert!(world.who().is_empty());
+    world.post(path, namespace("b", "yes")).await.expect(201);
+    let [request] = world.requests().try_into().unwrap();
+    assert_eq!(request["namespace"], "b");
+    // A deletion goes by what is stored.
+    let path = "/api/v1/namespaces/b";
+    world.send("DELETE", path, JSON, "").await.expect(200);
+    assert_eq!(world.who().len(), 1);
+}

@@ -203,3 +203,54 @@ async fn where_nobody_listens_the_policy_decides() {
     world.validate("a.example.com", open).await;
     world.post(MAPS, map("a")).await.expect(201);
 }
+
+#[tokio::test]
+async fn a_service_that_leads_nowhere_is_told() {
+    let (address, bundle) = listening("hooks.default.svc").await;
+    let world = World::new();
+    let services = "/api/v1/namespaces/default/services";
+    let client = json!({"service": {"name": "hooks", "namespace": "default", "port": 9443},
+        "caBundle": bundle});
+    world
+        .validate("a.example.com", json!({"clientConfig": client}))
+        .await;
+    let told = async |why: &str| {
+        let told = world.post(MAPS, map("yes")).await.expect(500);
+        let end = format!("Post \"https://hooks.default.svc:9443/?timeout=10s\": {why}");
+        assert!(told.message().ends_with(&end), "{}", told.message());
+    };
+    told("service \"hooks\" not found").await;
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "hooks"},
+        "spec": {"type": "ExternalName", "externalName": "a.example.com"}});
+    world.post(services, service).await.expect(201);
+    told("unsupported service type \"ExternalName\"").await;
+    let merge = "application/merge-patch+json";
+    let path = format!("{services}/hooks");
+    let ports = |port: u16| json!({"spec": {"type": "ClusterIP", "externalName": null, "ports": [{"port": port}]}});
+    world
+        .send("PATCH", &path, merge, ports(443))
+        .await
+        .expect(200);
+    told("no service port 9443 found for service \"hooks\"").await;
+    world
+        .send("PATCH", &path, merge, ports(9443))
+        .await
+        .expect(200);
+    told("no endpoints available for service \"hooks\"").await;
+    // Endpoints of which nobody has made slices.
+    let endpoints = json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "hooks"},
+        "subsets": [{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": address.port()}]}]});
+    let path = "/api/v1/namespaces/default/endpoints";
+    world.post(path, endpoints).await.expect(201);
+    let open = json!({"webhooks": [{"name": "a.example.com", "timeoutSeconds": 1}]});
+    let path =
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/a.example.com";
+    let strategic = "application/strategic-merge-patch+json";
+    world.send("PATCH", path, strategic, open).await.expect(200);
+    let told = world.post(MAPS, map("yes")).await.expect(500);
+    assert!(
+        !told.message().contains("no endpoints available"),
+        "{}",
+        told.message()
+    );
+}
