@@ -196,19 +196,13 @@ impl ApiServer {
         objects: &[Object],
         options: &DeleteOptions,
     ) -> Result<(), Status> {
-        if !self.has_hooks() {
+        if !self.has_hooks() && call.resource.conversion.is_none() {
             return Ok(());
         }
         let warned = self.warnings.len();
-        let collection = call.resource.collection();
         let mut asking = Ok(());
         for object in objects {
-            let key = Key::new(object.meta("namespace"), object.meta("name"));
-            let Some(live) = self.store.get(&collection, &key).cloned() else {
-                continue;
-            };
-            let seen = self.seen(&call.resource, &live)?;
-            if let Err(status) = self.admit_deletion(call, &seen, options, false) {
+            if let Err(status) = self.foresee_deletion(call, object, options) {
                 if !self.is_asking() {
                     // Nothing after it is deleted.
                     break;
@@ -218,6 +212,30 @@ impl ApiServer {
         }
         self.warnings.truncate(warned);
         asking
+    }
+
+    /// Asks all that is asked when an object is deleted.
+    fn foresee_deletion(
+        &mut self,
+        call: &Call,
+        object: &Object,
+        options: &DeleteOptions,
+    ) -> Result<(), Status> {
+        let key = Key::new(object.meta("namespace"), object.meta("name"));
+        let live = self.store.get(&call.resource.collection(), &key).cloned();
+        let Some(live) = live else {
+            return Ok(());
+        };
+        let seen = self.seen(&call.resource, &live)?;
+        self.admit_deletion(call, &seen, options, false)?;
+        let mut value = seen.to_value();
+        if call.resource.conversion.is_some()
+            && mark(&mut value, options, call, None)
+            && is_held(&value)
+        {
+            self.form(call, &mut value, live.size())?;
+        }
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::hooks::HookCall;
 use crate::registry::Resource;
 use crate::server::ApiServer;
-use crate::server::hooks::Client;
+use crate::server::hooks::{Client, read};
 use crate::status::Status;
 
 /// Time that a webhook has for a conversion.
@@ -79,7 +79,7 @@ impl ApiServer {
     ) -> Result<Question, Status> {
         let of = originals.first().unwrap_or(&Value::Null);
         let webhook = resource.conversion.as_deref().unwrap_or(&Value::Null);
-        let webhook = Webhook::deserialize(webhook).unwrap_or_default();
+        let webhook: Webhook = read(webhook).unwrap_or_default();
         let mut versions = webhook.conversion_review_versions.iter();
         let version = versions.find_map(|version| match version.as_str() {
             "v1" => Some("v1"),

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::registry::Resource;
@@ -120,6 +121,27 @@ impl Rule {
     }
 }
 
+/// Reads a part of a stored object, where null stands for what is left out.
+///
+/// # Errors
+/// A member is of another type.
+pub(in crate::server) fn read<T: DeserializeOwned>(value: &Value) -> serde_json::Result<T> {
+    serde_json::from_value(without_nulls(value))
+}
+
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let members = members.iter().filter(|(_, member)| !member.is_null());
+            members
+                .map(|(name, member)| (name.clone(), without_nulls(member)))
+                .collect()
+        }
+        Value::Array(elements) => elements.iter().map(without_nulls).collect(),
+        other => other.clone(),
+    }
+}
+
 impl ApiServer {
     /// Reads the configurations anew if this is one.
     pub(in crate::server) fn settle_hooks(&mut self, resource: &Resource) {
@@ -147,12 +169,27 @@ impl ApiServer {
             let all = configuration["webhooks"].as_array().into_iter().flatten();
             for (place, hook) in all.enumerate() {
                 // The rules of the kind have seen to the types of all members.
-                if let Ok(mut hook) = Hook::deserialize(hook) {
+                if let Ok(mut hook) = read::<Hook>(hook) {
                     hook.id = format!("{}/{}/{place}", key.name, hook.name);
                     hooks.push(hook);
                 }
             }
         }
         hooks.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Hook, read};
+
+    #[test]
+    fn a_null_is_as_good_as_nothing() {
+        let hook = json!({"name": "a", "rules": null, "matchConditions": null,
+            "clientConfig": {"url": "https://a/", "service": null}});
+        let hook = read::<Hook>(&hook).ok();
+        assert_eq!(hook.map(|hook| hook.name).as_deref(), Some("a"));
     }
 }

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+pub(super) use config::read;
 pub(crate) use config::{Client, Hooks};
 use config::{GROUP, Hook};
 pub use consult::Ask;

@@ -209,6 +209,25 @@ async fn every_kind_of_write_is_converted() {
     world.get(&path).await.expect(404);
 }
 
+#[tokio::test]
+async fn a_collection_is_deleted_in_another_version() {
+    let world = World::with_kettles().await;
+    for name in ["a", "b"] {
+        let mut held = kettle(name, 1);
+        held["metadata"]["finalizers"] = json!(["example.com/x"]);
+        world.post(V1, held).await.expect(201);
+    }
+    world.post(V1, kettle("c", 1)).await.expect(201);
+    let told = world.send("DELETE", V2, JSON, "").await.expect(200).body;
+    assert_eq!(told["items"].as_array().unwrap().len(), 3);
+    for name in ["a", "b"] {
+        let stored = world.get(&format!("{V1}/{name}")).await.expect(200).body;
+        assert!(stored["metadata"]["deletionTimestamp"].is_string());
+        assert_eq!(stored["spec"]["litres"], 1);
+    }
+    world.get(&format!("{V1}/c")).await.expect(404);
+}
+
 #[tokio::test(start_paused = true)]
 async fn watches_tell_of_converted_objects() {
     let world = World::with_kettles().await;
