@@ -180,6 +180,13 @@ pub const BUDGET: Kind = Kind::namespaced(
 );
 /// `CronJob`.
 pub const CRON_JOB: Kind = Kind::namespaced("batch", "v1", "CronJob", "cronjobs");
+/// Classes of volume attributes.
+pub const ATTRIBUTES_CLASS: Kind = Kind::cluster(
+    "storage.k8s.io",
+    "v1",
+    "VolumeAttributesClass",
+    "volumeattributesclasses",
+);
 /// `StorageClass`.
 pub const STORAGE_CLASS: Kind =
     Kind::cluster("storage.k8s.io", "v1", "StorageClass", "storageclasses");

@@ -22,10 +22,10 @@
 //! | [`NamespaceLifecycle`], [`NamespaceDefaults`] | the namespace controller; the default `ServiceAccount` and root certificate |
 //! | [`GarbageCollector`] | background, foreground and orphaning deletion by owner uid |
 //! | [`EndpointSlices`], [`LoadBalancers`] | where Services lead, and from where |
-//! | [`ClaimBinder`] | volumes for claims |
-//! | [`Replicas`], [`Jobs`] | readiness of `ReplicaSet`s, `StatefulSet`s and `DaemonSet`s; Jobs that are done |
-//! | [`Nodes`], [`Pods`], [`Deployments`] | one node, a scheduler and kubelet, readiness |
-//! | [`TaintEvictions`] | the taint eviction controller |
+//! | [`ClaimBinder`], [`AttributesProtection`] | volumes for claims; classes of volume attributes that are in use |
+//! | [`Deployments`], [`Replicas`], [`StatefulSets`], [`DaemonSets`] | workloads with their Pods and revisions |
+//! | [`Jobs`], [`CronJobs`], [`DisruptionBudgets`] | Pods that end; how many may be missing |
+//! | [`Nodes`], [`Pods`], [`TaintEvictions`] | two nodes, and the taints of all; a scheduler and kubelet; who has to leave a node |
 //! | [`VolumeSnapshots`] | the CSI external-snapshotter |
 //! | [`Certificates`], [`Gateways`], [`LeaseHolder`] | cert-manager, a Gateway API implementation, other leaders |
 //!
@@ -69,12 +69,11 @@ pub use namespaces::{NamespaceDefaults, NamespaceLifecycle};
 pub use others::{Certificates, Gateways, LeaseHolder};
 pub use references::References;
 pub use rules::{Failure, Gate, Outcome, Rule, Rules, Selector, Stage};
-pub use services::{EndpointMirrors, Endpoints};
-pub use services::{EndpointSlices, HOST_PORTS, LoadBalancers};
+pub use services::{EndpointMirrors, EndpointSlices, Endpoints, HOST_PORTS, LoadBalancers};
 pub use snapshots::VolumeSnapshots;
 pub use standard::control_plane;
-pub use storage::ClaimBinder;
-pub use workloads::{CronJobs, DisruptionBudgets, TaintEvictions};
+pub use storage::{AttributesProtection, ClaimBinder};
 pub use workloads::{
-    DaemonSets, Deployments, Jobs, NODE_NAME, Nodes, Pods, Replicas, StatefulSets,
+    CronJobs, DaemonSets, Deployments, DisruptionBudgets, Jobs, NODE_NAME, Nodes, Pods, Replicas,
+    StatefulSets, TaintEvictions,
 };

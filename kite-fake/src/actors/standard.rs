@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use super::{
-    AccountTokens, CronJobs, DisruptionBudgets, EndpointMirrors, Endpoints, TaintEvictions,
-};
-use super::{
-    Actor, ClaimBinder, DaemonSets, Deployments, EndpointSlices, GarbageCollector, Jobs,
+    AccountTokens, Actor, AttributesProtection, ClaimBinder, CronJobs, DaemonSets, Deployments,
+    DisruptionBudgets, EndpointMirrors, EndpointSlices, Endpoints, GarbageCollector, Jobs,
     LoadBalancers, NamespaceDefaults, NamespaceLifecycle, Nodes, Pods, Replicas, StatefulSets,
-    VolumeSnapshots,
+    TaintEvictions, VolumeSnapshots,
 };
 
 /// The controllers of Kubernetes itself: namespaces, garbage, definitions,
@@ -24,6 +22,7 @@ pub fn control_plane() -> Vec<Arc<dyn Actor>> {
         Arc::new(EndpointMirrors),
         Arc::new(LoadBalancers::default()),
         Arc::new(ClaimBinder),
+        Arc::new(AttributesProtection),
         Arc::new(VolumeSnapshots::default()),
         Arc::new(Deployments::default()),
         Arc::new(Replicas::of_replica_sets()),

@@ -173,6 +173,7 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         Rules {
             born_with_status: true,
             status: true,
+            prepare_create: small::prepare_node,
             ..CLUSTER
         },
     ),
@@ -529,6 +530,7 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         "v1",
         "VolumeAttributesClass",
         Rules {
+            prepare_create: storage::prepare_attributes_class,
             validate: storage::validate_attributes_class,
             validate_update: storage::validate_attributes_class_update,
             ..CLUSTER

@@ -61,6 +61,12 @@ fn empty_objects_have_what_go_always_writes() {
             json!({"metadata": {}, "spec": {"resources": {}}, "status": {}}),
         ),
         (
+            "policy",
+            "PodDisruptionBudget",
+            json!({"metadata": {}, "spec": {}, "status": {"currentHealthy": 0,
+                "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}}),
+        ),
+        (
             "coordination.k8s.io",
             "Lease",
             json!({"metadata": {}, "spec": {}}),

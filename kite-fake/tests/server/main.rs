@@ -4,6 +4,7 @@
 
 mod bodies;
 mod clients;
+mod control_plane;
 mod fault;
 mod hooks;
 mod http;

@@ -176,7 +176,7 @@ impl World {
         let catalog = kite_fake::actors::Catalog::default();
         catalog.refresh(&self.cluster.client()).await.unwrap();
         let mut all = Vec::new();
-        for kind in catalog.kinds(&["list"]) {
+        for kind in catalog.kinds(&["list", "watch"]) {
             for object in self.list(&kind, None).await {
                 let revision: u64 = object.metadata.resource_version.unwrap().parse().unwrap();
                 all.push((

@@ -10,6 +10,7 @@ mod expected;
 mod hash;
 mod jobs;
 mod making;
+mod node_taints;
 mod nodes;
 mod owned;
 mod placement;

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use serde_json::json;
 
+use super::node_taints;
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::kind::{Key, NODE};
 use crate::actors::objects::{Objects, ignore_missing};
@@ -12,8 +13,11 @@ pub const NODE_NAME: &str = "demo-node";
 /// The nodes. The second one takes what has to leave the first.
 const NODES: [&str; 2] = [NODE_NAME, "demo-node-2"];
 
+/// Who taints nodes.
+const CONTROLLER: &str = "kube-controller-manager";
+
 /// Plays the kubelets of two nodes that register them, with room for a good
-/// many Pods.
+/// many Pods, and the controller that taints nodes by what they say of themselves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nodes;
 
@@ -32,17 +36,17 @@ impl Actor for Nodes {
     }
 
     fn keys(&self, change: &Change) -> Vec<Key> {
-        let key = change.key();
-        if NODES.contains(&key.name.as_str()) {
-            vec![key]
-        } else {
-            Vec::new()
-        }
+        vec![change.key()]
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
         let objects = Objects::new(context, self.name());
-        let Some(node) = objects.get(key).await? else {
+        let is_played = NODES.contains(&key.name.as_str());
+        let found = objects.get(key).await?;
+        if found.is_none() && !is_played {
+            return Ok(Next::Done);
+        }
+        let Some(node) = found else {
             let body = json!({
                 "metadata": {
                     "name": key.name,
@@ -58,13 +62,15 @@ impl Actor for Nodes {
             objects.create(&NODE, None, body).await?;
             return Ok(Next::Done);
         };
-        if node.data["status"]["conditions"]
+        let now = context.now();
+        let has_reported = node.data["status"]["conditions"]
             .as_array()
-            .is_some_and(|c| !c.is_empty())
-        {
+            .is_some_and(|c| !c.is_empty());
+        if has_reported || !is_played {
+            let controller = Objects::new(context, CONTROLLER);
+            node_taints::settle(controller, key, &node, &now).await?;
             return Ok(Next::Done);
         }
-        let now = context.now();
         let condition = |type_: &str, status: &str, reason: &str, message: &str| {
             json!({
                 "type": type_,

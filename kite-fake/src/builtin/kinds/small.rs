@@ -29,6 +29,19 @@ pub(in crate::builtin) fn prepare_namespace(namespace: &mut Value) {
     }
 }
 
+/// A node is kept free of Pods until it says that it is ready (the admission plugin
+/// `TaintNodesByCondition`).
+pub(in crate::builtin) fn prepare_node(node: &mut Value) {
+    const KEY: &str = "node.kubernetes.io/not-ready";
+    let spec = object_mut(node, "spec");
+    let mut taints = list(spec, "taints").to_vec();
+    let is_there = |taint: &Value| taint["key"] == KEY && taint["effect"] == "NoSchedule";
+    if !taints.iter().any(is_there) {
+        taints.push(json!({"key": KEY, "effect": "NoSchedule"}));
+        set(spec, "taints", taints);
+    }
+}
+
 /// `spec.finalizers` change through the `finalize` subresource only.
 pub(in crate::builtin) fn prepare_namespace_update(
     new: &mut Value,

@@ -511,6 +511,11 @@ pub(in crate::builtin) fn validate_class_update(new: &Value, old: &Value, found:
     check::immutable(new, old, "volumeBindingMode", "", &mut found.errors);
 }
 
+/// A class is held while volumes have it.
+pub(in crate::builtin) fn prepare_attributes_class(class: &mut Value) {
+    protect(class, "kubernetes.io/vac-protection");
+}
+
 /// Checks a class of volume attributes.
 pub(in crate::builtin) fn validate_attributes_class(class: &Value, found: &mut Validation) {
     let errors = &mut found.errors;
