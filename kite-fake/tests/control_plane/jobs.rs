@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kite_fake::actors::kind::{JOB, POD};
 use kite_fake::actors::{Rule, Rules, Selector, Stage};
-use kube::api::{DeleteParams, DynamicObject};
+use kube::api::{DeleteParams, DynamicObject, PostParams};
 use serde_json::{Value, json};
 
 use crate::world::{World, condition};
@@ -244,12 +244,12 @@ async fn an_indexed_job_does_each_index_once() {
     assert_eq!(names, ["j-0", "j-1", "j-2", "j-3", "j-4"]);
     // Others take over, and the index is done anew where its Pod is lost.
     let world = world.take_over().await;
-    let held = pods
+    let lost = pods
         .iter()
         .find(|it| it.data["spec"]["hostname"] == "j-1")
         .unwrap();
     world
-        .delete(&POD, held.metadata.name.as_ref().unwrap())
+        .delete(&POD, lost.metadata.name.as_ref().unwrap())
         .await;
     world.rules.clear(Stage::POD_ENDED);
     tokio::time::sleep(11 * SECOND).await;
@@ -484,7 +484,7 @@ async fn a_namespace_with_jobs_goes() {
             "containers": [{"name": "c", "image": "i"}]}}}});
     let job: DynamicObject = serde_json::from_value(job).unwrap();
     let api = JOB.api(&world.cluster.client(), Some("n"));
-    api.create(&Default::default(), &job).await.unwrap();
+    api.create(&PostParams::default(), &job).await.unwrap();
     world.settle().await;
     let api = namespace.api(&world.cluster.client(), None);
     api.delete("n", &DeleteParams::default()).await.unwrap();

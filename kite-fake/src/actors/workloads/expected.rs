@@ -1,6 +1,6 @@
 //! How many Pods a disruption budget expects, and how many of them have to be healthy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use http::Request;
 use serde_json::Value;
@@ -70,12 +70,12 @@ async fn scale(
 ) -> Result<Result<i64, String>, ActorError> {
     let mut scales: BTreeMap<String, i64> = BTreeMap::new();
     // All Pods of one controller are counted by one question.
-    let mut asked: BTreeMap<&str, ()> = BTreeMap::new();
+    let mut asked: BTreeSet<&str> = BTreeSet::new();
     for pod in pods {
         let Some(owner) = controller(pod) else {
             continue;
         };
-        if asked.insert(owner.uid, ()).is_some() {
+        if !asked.insert(owner.uid) {
             continue;
         }
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();

@@ -269,8 +269,8 @@ mod tests {
         let waiting = &begun["containerStatuses"][0]["state"]["waiting"];
         assert_eq!(waiting["reason"], "PodInitializing");
         let status = ready(&pod, "10.0.0.1", "T2");
-        let states = &status["initContainerStatuses"];
-        assert_eq!(states[0]["state"]["terminated"]["reason"], "Completed");
-        assert_eq!(states[1]["state"]["running"]["startedAt"], "T2");
+        let init = &status["initContainerStatuses"];
+        assert_eq!(init[0]["state"]["terminated"]["reason"], "Completed");
+        assert_eq!(init[1]["state"]["running"]["startedAt"], "T2");
     }
 }

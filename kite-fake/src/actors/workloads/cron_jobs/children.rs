@@ -103,20 +103,18 @@ impl Hands<'_> {
                 };
             }
         };
-        let job = match created {
-            Some(job) => {
-                let message = format!("Created job {name}");
-                self.tell(events::normal("SuccessfulCreate", message)).await;
-                job
-            }
-            // Made before, and not told of.
-            None => {
-                let found = self.objects.live().find(&JOB, namespace, name).await?;
-                match found.filter(|it| is_controlled_by(it, uid(self.cron))) {
-                    Some(job) => job,
-                    None => return Ok(false),
-                }
-            }
+        let job = if let Some(job) = created {
+            let message = format!("Created job {name}");
+            self.tell(events::normal("SuccessfulCreate", message)).await;
+            job
+        } else {
+            // Made before, and not told of; or it is somebody else's.
+            let found = self.objects.live().find(&JOB, namespace, name).await?;
+            let found = found.filter(|it| is_controlled_by(it, uid(self.cron)));
+            let Some(job) = found else {
+                return Ok(false);
+            };
+            job
         };
         if !state.has(uid(&job)) && ending(&job).is_none() {
             state.active.push(reference(&job));

@@ -218,7 +218,9 @@ impl Tally<'_> {
             let is_failure = progress.uncounted.failed.contains(&id);
             if has_succeeded(pod) && !is_failure {
                 if spec.is_indexed() {
-                    of.into_iter().for_each(|index| succeeded.add(index));
+                    if let Some(index) = of {
+                        succeeded.add(index);
+                    }
                 } else if !progress.uncounted.succeeded.contains(&id) {
                     progress.uncounted.succeeded.push(id);
                 }
