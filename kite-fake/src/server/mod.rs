@@ -649,7 +649,8 @@ fn fits_scope(target: &Target, resource: &Resource) -> bool {
 fn has_tables(target: &Target, resource: &Resource) -> bool {
     let done = ["binding", "eviction", "token"];
     let is_done = |name: &str| done.contains(&name);
-    resource.origin != Origin::Virtual && !target.subresource.as_deref().is_some_and(is_done)
+    let is_kept = resource.origin != Origin::Virtual || resource.verbs.contains(&"list");
+    is_kept && !target.subresource.as_deref().is_some_and(is_done)
 }
 
 /// Parses a body; one in protobuf that does not say what it is has the options of a
