@@ -20,12 +20,14 @@
 //! | Actor | Plays |
 //! |---|---|
 //! | [`NamespaceLifecycle`], [`NamespaceDefaults`] | the namespace controller; the default `ServiceAccount` and root certificate |
+//! | [`AccountTokens`] | the tokens controller: Secrets with the token of a `ServiceAccount` |
 //! | [`GarbageCollector`] | background, foreground and orphaning deletion by owner uid |
-//! | [`EndpointSlices`], [`LoadBalancers`] | where Services lead, and from where |
+//! | [`EndpointSlices`], [`Endpoints`], [`EndpointMirrors`], [`LoadBalancers`] | where Services lead, and from where |
 //! | [`ClaimBinder`], [`AttributesProtection`] | volumes for claims; classes of volume attributes that are in use |
 //! | [`Deployments`], [`Replicas`], [`StatefulSets`], [`DaemonSets`] | workloads with their Pods and revisions |
-//! | [`Jobs`], [`CronJobs`], [`DisruptionBudgets`] | Pods that end; how many may be missing |
-//! | [`Nodes`], [`Pods`], [`TaintEvictions`] | two nodes, and the taints of all; a scheduler and kubelet; who has to leave a node |
+//! | [`Jobs`], [`CronJobs`] | work that has an end, and its times |
+//! | [`DisruptionBudgets`] | the disruption controller |
+//! | [`Nodes`], [`Pods`], [`TaintEvictions`] | two nodes, and the taints of all; a scheduler and kubelets; who has to leave a node |
 //! | [`VolumeSnapshots`] | the CSI external-snapshotter |
 //! | [`Certificates`], [`Gateways`], [`LeaseHolder`] | cert-manager, a Gateway API implementation, other leaders |
 //!

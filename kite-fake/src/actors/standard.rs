@@ -19,7 +19,7 @@ pub fn control_plane() -> Vec<Arc<dyn Actor>> {
         Arc::new(AccountTokens::default()),
         Arc::new(EndpointSlices::default()),
         Arc::new(Endpoints::default()),
-        Arc::new(EndpointMirrors),
+        Arc::new(EndpointMirrors::default()),
         Arc::new(LoadBalancers::default()),
         Arc::new(ClaimBinder),
         Arc::new(AttributesProtection),

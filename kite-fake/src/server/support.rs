@@ -64,9 +64,9 @@ pub const SUPPORT: &[Row] = &[
         "a `Webhook` is asked about objects that are created and changed, and about evictions, not about deletions, bindings and tokens; policies are",
     ),
     row(
-        "PodDisruptionBudget status",
+        "PodDisruptionBudget without actors",
         Support::Differs,
-        "no controller computes it: an eviction goes by the `status` that was written and counts it down, however old it is",
+        "an eviction goes by the `status` that was written and counts it down; as on a real server one without `observedGeneration` allows nothing",
     ),
     row(
         "CertificateSigningRequest",
@@ -96,7 +96,7 @@ pub const SUPPORT: &[Row] = &[
     row(
         "scheduling, images, probes",
         Support::Differs,
-        "the actors set readiness; no container ever runs",
+        "the actors count what nodes have, set readiness and end what has an end; no container ever runs, and nothing is preempted",
     ),
     row(
         "loopback addresses in EndpointSlices",

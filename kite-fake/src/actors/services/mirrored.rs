@@ -1,10 +1,11 @@
 //! `EndpointSlices` of Endpoints that somebody else than the control plane writes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use async_trait::async_trait;
 use kube::api::DynamicObject;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::slices::{MANAGED_BY, SERVICE_NAME};
@@ -31,8 +32,11 @@ const LEFT_OUT: [&str; 2] = [
 
 /// Plays the endpoint slice mirroring controller: Endpoints of a Service that selects
 /// nothing have slices.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct EndpointMirrors;
+#[derive(Debug, Default)]
+pub struct EndpointMirrors {
+    /// Endpoints that have slices: of others there is nothing to look for.
+    mirrored: Mutex<BTreeSet<Key>>,
+}
 
 #[async_trait]
 impl Actor for EndpointMirrors {
@@ -51,21 +55,28 @@ impl Actor for EndpointMirrors {
             return vec![Key::new(&ENDPOINTS, namespace, &key.name)];
         }
         let is_ours = labels.get(MANAGED_BY).is_some_and(|by| by == MANAGER);
-        let service = labels.get(SERVICE_NAME).filter(|_| is_ours);
-        let key = service.map(|name| Key::new(&ENDPOINTS, namespace, name));
-        key.into_iter().collect()
+        let Some(service) = labels.get(SERVICE_NAME).filter(|_| is_ours) else {
+            return Vec::new();
+        };
+        let key = Key::new(&ENDPOINTS, namespace, service);
+        self.mirrored.lock().insert(key.clone());
+        vec![key]
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
         let objects = Objects::new(context, self.name()).seeing(SEEN);
         let namespace = key.namespace.as_deref();
+        let wanted = wanted(objects, key).await?;
+        if wanted.is_none() && !self.mirrored.lock().contains(key) {
+            return Ok(Next::Done);
+        }
         let ours = format!("{SERVICE_NAME}={},{MANAGED_BY}={MANAGER}", key.name);
         let mut there = objects.list(&ENDPOINT_SLICE, namespace, &ours).await?;
         there.retain(|slice| !is_deleting(slice));
-        let wanted = match wanted(objects, key).await? {
-            Some(endpoints) => slices(&endpoints, &key.name),
-            None => Vec::new(),
-        };
+        if wanted.is_none() && there.is_empty() {
+            self.mirrored.lock().remove(key);
+        }
+        let wanted = wanted.map_or_else(Vec::new, |it| slices(&it, &key.name));
         for slice in wanted {
             let same = there.iter().position(|it| is_for_same(it, &slice));
             let Some(place) = same else {
