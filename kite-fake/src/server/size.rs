@@ -36,9 +36,12 @@ pub(super) fn check(call: &Call, object: &mut Value, before: usize) -> Result<()
         return Ok(());
     }
     let path = call.resource.plural.len() + call.namespace().len() + call.name().len();
-    let text = |object: &Value| match custom {
-        true => go_json::text(object).len(),
-        false => object.to_string().len(),
+    let text = |object: &Value| {
+        if custom {
+            go_json::text(object).len()
+        } else {
+            object.to_string().len()
+        }
     };
     let measure = |object: &Value| text(object) + path + ENVELOPE;
     let size = measure(object);
