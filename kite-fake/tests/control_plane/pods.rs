@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kite_fake::actors::kind::{CONFIG_MAP, NODE, POD};
 use kite_fake::actors::{Rule, Rules, Selector, Stage};
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use crate::world::{World, condition};
@@ -123,6 +124,29 @@ async fn a_deleted_pod_is_unready_before_it_is_gone() {
     assert_eq!(told[0], ("modified", yes, true));
     assert_eq!(told[1], ("modified", no.clone(), true));
     assert_eq!(told.last(), Some(&("deleted", no, true)));
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_killed_tells_so_where_it_is_held() {
+    let world = World::new().await;
+    let pod = json!({"metadata": {"name": "p", "finalizers": ["example.com/x"]}, "spec":
+        {"containers": [{"name": "c", "image": "i"}]}});
+    world.create(&POD, pod).await;
+    world.settle().await;
+    let now = DeleteParams::default().grace_period(0);
+    world.delete_by(&POD, "p", &now).await;
+    world.is_quiet().await;
+    let status = world.status(&POD, "p").await;
+    let ended = &status["containerStatuses"][0]["state"]["terminated"];
+    assert_eq!(
+        (&status["phase"], &ended["exitCode"]),
+        (&json!("Failed"), &json!(137))
+    );
+    let free = json!({"metadata": {"finalizers": null}});
+    world.merge(&POD, "p", free).await;
+    world.settle().await;
+    assert!(world.find(&POD, "p").await.is_none());
     world.end().await;
 }
 

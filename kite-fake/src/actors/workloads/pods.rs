@@ -248,7 +248,11 @@ async fn end(
     if pod.metadata.deletion_grace_period_seconds == Some(0) {
         // Only finalizers hold it now. Who waits for how it ended is told.
         if !is_over(pod) {
-            let status = pod_ends::failed(pod);
+            let status = if pod_ends::has_running(pod) {
+                pod_ends::ended(pod, &Exit::killed(), &context.now())
+            } else {
+                pod_ends::failed(pod)
+            };
             ignore_missing(objects.set_status(key, pod, status).await)?;
         }
         return Ok(Next::Done);
