@@ -325,6 +325,7 @@ impl Builder {
         server.use_rbac(self.rbac);
         server.enforce_owner_references(self.owner_references_enforced);
         server.use_service_accounts(self.service_accounts);
+        server.start_fresh();
         let cluster = FakeCluster::new(server, clock);
         if let Some(snapshot) = &self.snapshot {
             cluster.resume(snapshot);

@@ -88,20 +88,15 @@ const TYPES: &[Type] = types! {
             SelfSubjectRulesReview SubjectAccessReview;
 };
 
-/// Kinds that only newer releases have types for.
-const LATER: &[Type] = later();
-
-#[rustfmt::skip]
-const fn later() -> &'static [Type] {
-    k8s_openapi::k8s_if_ge_1_36! {
-        return types! {
-            "admissionregistration.k8s.io" "v1" admission: MutatingAdmissionPolicy
-                MutatingAdmissionPolicyBinding;
-        };
-    }
-    k8s_openapi::k8s_if_le_1_35! {
-        return &[];
-    }
+k8s_openapi::k8s_if_ge_1_36! {
+    /// Kinds that only newer releases have types for.
+    const LATER: &[Type] = types! {
+        "admissionregistration.k8s.io" "v1" admission: MutatingAdmissionPolicy
+            MutatingAdmissionPolicyBinding;
+    };
+}
+k8s_openapi::k8s_if_le_1_35! {
+    const LATER: &[Type] = &[];
 }
 
 /// All kinds that there are types for.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Answer;
 use crate::FakeCluster;
 
-pub(super) struct Client(FakeCluster);
+pub(super) struct Client(pub(super) FakeCluster);
 
 /// Whose request it is, beside the administrator's.
 pub(super) type As<'a> = &'a [(&'a str, &'a str)];
@@ -46,6 +46,19 @@ impl Client {
         };
         let body = serde_json::from_slice(response.body()).unwrap_or(Value::Null);
         (response.status().as_u16(), body)
+    }
+
+    /// The text at a path that has no JSON.
+    pub(super) fn text(&self, path: &str) -> String {
+        let request = Request::builder()
+            .uri(path)
+            .header("authorization", format!("Bearer {}", self.0.admin_token()))
+            .body(Bytes::new())
+            .unwrap();
+        let Answer::Response(response) = self.0.handle(request) else {
+            panic!("no plain answer");
+        };
+        String::from_utf8_lossy(response.body()).into_owned()
     }
 
     pub(super) fn send(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {

@@ -26,6 +26,7 @@ mod create;
 mod delete;
 mod endings;
 mod escalation;
+mod fresh;
 mod graceful;
 mod hooks;
 mod impersonation;
@@ -33,6 +34,7 @@ mod issuer;
 mod limits;
 mod lines;
 mod log;
+mod metrics;
 mod owner_references;
 mod patch;
 mod pod_security;
@@ -149,6 +151,8 @@ pub struct ApiServer {
     hooks: Hooks,
     /// What the request that is being handled asked others.
     consultation: Option<Consultation>,
+    /// What a new cluster has that nobody has looked at yet.
+    fresh: Vec<&'static fresh::Part>,
     /// What Services have.
     pub(crate) allocations: parking_lot::Mutex<Allocations>,
     compaction: compaction::Compaction,
@@ -271,6 +275,7 @@ impl ApiServer {
             webhooks: Vec::new(),
             hooks: Hooks::default(),
             consultation: None,
+            fresh: Vec::new(),
             allocations: parking_lot::Mutex::default(),
             compaction: compaction::Compaction::default(),
             last_line: lines::LastLine::default(),
@@ -461,6 +466,9 @@ impl ApiServer {
             }
             return Err(Status::no_such_resource());
         }
+        if !self.fresh.is_empty() {
+            self.bear(&resource);
+        }
         self.warnings.extend(resource.deprecation.clone());
         let header = |name: http::HeaderName| header_text(&parts, &name);
         let offer = Offer {
@@ -495,6 +503,9 @@ impl ApiServer {
         let path = parts.uri.path();
         let accept = text(http::header::ACCEPT);
         let known = text(http::header::IF_NONE_MATCH);
+        if path == "/metrics" {
+            return Ok(respond::document(self.metrics(), known));
+        }
         let asked = discovery::Asked { accept, query };
         if let Some(found) = discovery::document(&self.registry, path, asked) {
             let routed = discovery::is_routed(&self.registry, path);

@@ -81,7 +81,12 @@ pub const SUPPORT: &[Row] = &[
     row(
         "APIService",
         Support::Inert,
-        "stored; `FakeCluster::extend` answers paths in place of the server",
+        "stored; `FakeCluster::extend` answers paths in place of the server; those of the server's own groups are there, none are made for definitions",
+    ),
+    row(
+        "IPAddress, ServiceCIDR",
+        Support::Inert,
+        "stored; Services have their addresses from 10.96.0.0/16 without any IPAddress",
     ),
     row(
         "signed tokens and `/openid/v1/jwks`, where the crate is built without its feature `oidc`",

@@ -215,6 +215,7 @@ impl ApiServer {
     fn take_up(&mut self, snapshot: &Snapshot) {
         self.ids = snapshot.ids;
         drop(std::mem::take(self.allocations.get_mut()));
+        self.start_fresh();
         self.tokens = snapshot.tokens.clone();
         self.read_hooks();
     }

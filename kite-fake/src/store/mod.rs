@@ -42,6 +42,8 @@ const WARM_BYTES_EACH: usize = 32;
 
 /// What ends the line of a watch event.
 pub(crate) const END: Bytes = Bytes::from_static(b"}\n");
+/// The revision of an empty store. No change has it: the first takes the next.
+const FIRST: u64 = 1;
 
 /// API group and plural: what names a collection, whatever version is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -152,9 +154,24 @@ struct Collection {
     /// Revisions up to this one are no longer in the log.
     floor: u64,
     audience: Audience,
+    /// Whether there are, or were, objects of the first revision.
+    has_first: bool,
 }
 
 impl Collection {
+    /// What is to be saved: not what comes to be by itself.
+    fn kept(&self) -> Arc<BTreeMap<Key, Object>> {
+        if !self.has_first {
+            return Arc::clone(&self.objects);
+        }
+        let all = self.objects.iter();
+        let kept = all.filter(|(_, object)| object.revision() != FIRST);
+        Arc::new(
+            kept.map(|(key, object)| (key.clone(), object.clone()))
+                .collect(),
+        )
+    }
+
     fn new(floor: u64) -> Self {
         Self {
             objects: Arc::default(),
@@ -162,6 +179,7 @@ impl Collection {
             log_bytes: 0,
             floor,
             audience: Audience::new(floor),
+            has_first: false,
         }
     }
 
@@ -200,11 +218,11 @@ impl Store {
     /// An empty store that remembers at most `history` events per collection.
     pub fn new(history: usize) -> Self {
         Self {
-            revision: 1,
-            floor: 1,
+            revision: FIRST,
+            floor: FIRST,
             history,
             collections: BTreeMap::new(),
-            progress: watch::Sender::new(1),
+            progress: watch::Sender::new(FIRST),
             warmth: Warmth::default(),
             scratch: Vec::new(),
         }
@@ -334,6 +352,26 @@ impl Store {
         let previous = Arc::make_mut(objects).insert(key.clone(), object.clone());
         self.record(resource, change, key, object.clone(), previous);
         object
+    }
+
+    /// Puts an object where it would have been before anything else, unless there is one:
+    /// nobody is told, and what is saved does not have it.
+    pub(crate) fn put_first(
+        &mut self,
+        resource: &GroupResource,
+        key: Key,
+        value: Value,
+        epoch: u64,
+    ) {
+        if self.get(resource, &key).is_some() {
+            return;
+        }
+        let warmth = &self.warmth;
+        let scratch = &mut self.scratch;
+        let object = Stored::stamped(value, FIRST, epoch, Change::Added, warmth, scratch);
+        let collection = self.collection(resource);
+        collection.has_first = true;
+        Arc::make_mut(&mut collection.objects).insert(key, object);
     }
 
     /// Removes an object; `None` if there is none. The event carries the last

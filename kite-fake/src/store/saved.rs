@@ -68,7 +68,7 @@ impl Store {
     pub fn save(&self) -> Saved {
         let all = self.collections.iter().map(|(resource, collection)| {
             let kept = Kept {
-                objects: Arc::clone(&collection.objects),
+                objects: collection.kept(),
                 log: Arc::clone(&collection.log),
                 log_bytes: collection.log_bytes,
                 floor: collection.floor,

@@ -115,9 +115,13 @@ impl World {
         api.get_opt(name).await.unwrap()
     }
 
+    /// The objects of a kind, but those that every cluster has from its first revision on.
     pub async fn list(&self, kind: &Kind, namespace: Option<&str>) -> Vec<DynamicObject> {
         let api = kind.api(&self.cluster.client(), namespace);
-        api.list(&ListParams::default()).await.unwrap().items
+        let all = api.list(&ListParams::default()).await.unwrap().items;
+        let is_first =
+            |object: &DynamicObject| object.metadata.resource_version.as_deref() == Some("1");
+        all.into_iter().filter(|object| !is_first(object)).collect()
     }
 
     pub async fn merge(&self, kind: &Kind, namespace: Option<&str>, name: &str, patch: Value) {
