@@ -113,6 +113,7 @@ pub mod metadata;
 pub mod names;
 pub mod openapi;
 pub mod patch;
+mod path_element;
 mod percent;
 pub mod protobuf;
 pub mod registry;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Reset;
-use super::path::PathElement;
 use super::set::FieldSet;
 use super::typed::{Shape, element_of, items, member, shape};
+use crate::path_element::PathElement;
 use crate::schema::Schema;
 
 /// The fields in which the new state differs from the old one.

@@ -187,7 +187,7 @@ pub(super) fn write_time(now: Timestamp) -> String {
 
 /// Drops the fields that nobody owns.
 pub(super) fn strip(fields: &mut FieldSet) {
-    use super::path::PathElement::Field;
+    use crate::path_element::PathElement::Field;
     let mut unowned = FieldSet::default();
     for name in ["apiVersion", "kind", "metadata"] {
         unowned.insert(Field(name.to_owned()));

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::path::PathElement;
 use super::typed::{Shape, element_of, items, member, shape};
+use crate::path_element::PathElement;
 use crate::schema::Schema;
 
 /// The live value with everything that `config` sets.

@@ -26,7 +26,6 @@ mod last_applied;
 mod managed;
 mod merge;
 mod noop;
-mod path;
 mod prune;
 mod set;
 mod tape;
@@ -38,12 +37,12 @@ use serde_json::Value;
 
 use crate::schema::Schema;
 
+pub use crate::path_element::PathElement;
 #[cfg(feature = "cel")]
 pub(crate) use configure::configured;
 pub use conflict::{Conflict, Conflicts};
 pub use managed::{BEFORE_FIRST_APPLY, same_but_for_times};
 pub use noop::{Named, is_unchanged};
-pub use path::PathElement;
 pub use set::FieldSet;
 pub use versions::Versions;
 

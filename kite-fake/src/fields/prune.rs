@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::path::PathElement;
 use super::set::FieldSet;
 use super::typed::{Shape, element_of, is_named, items, member, shape};
+use crate::path_element::PathElement;
 use crate::schema::Schema;
 
 /// Removes from `value` what is in `last`, the fields that the applier had, but

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::path::PathElement;
 use super::typed;
+use crate::path_element::PathElement;
 use crate::schema::Schema;
 
 /// A set of paths to fields.

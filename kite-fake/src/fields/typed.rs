@@ -5,9 +5,9 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::path::PathElement;
 use super::set::FieldSet;
 use crate::go;
+use crate::path_element::PathElement;
 use crate::schema::{Kind, ListType, MapType, Schema};
 
 /// How ownership sees a value.

@@ -1,6 +1,6 @@
 //! The order in which sets of fields list what they have.
 
-use crate::fields::PathElement;
+use crate::path_element::PathElement;
 
 /// Whether the order of names may not be that of what they mean: in text, 443 comes
 /// before 80.

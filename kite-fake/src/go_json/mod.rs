@@ -7,6 +7,7 @@
 
 mod field_set;
 mod indent;
+mod literal;
 mod number;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -21,6 +22,7 @@ use serde_json::Value;
 
 use crate::go_types::TYPES;
 pub(crate) use indent::indented;
+pub(crate) use literal::as_sent;
 pub(crate) use order::Order;
 pub(crate) use read::read;
 pub(crate) use syntax::fault;

@@ -8,6 +8,7 @@ use super::{ApiServer, Call};
 use crate::builtin::{self, BuiltIn};
 use crate::fields::{self, Context, Manager, Operation, Reset};
 use crate::go;
+use crate::go_json;
 use crate::go_types::{self, TYPES};
 use crate::metadata;
 use crate::registry::Resource;
@@ -291,6 +292,7 @@ pub(crate) fn decode(
     };
     let problems = outline.all_problems(unknown, !resource.is_custom());
     let cannot = |why: &str| {
+        let why = go_json::as_sent(why, &outline.text);
         Status::bad_request(format!(
             "{} in version \"{}\" cannot be handled as a {}: {why}",
             resource.kind, resource.version, resource.kind

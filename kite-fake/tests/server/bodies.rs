@@ -50,10 +50,14 @@ async fn a_whole_number_with_a_point_is_one_in_yaml_alone() {
     let to = ("POST", "/apis/apps/v1/namespaces/default/deployments");
     let (code, refused) = send(&cluster, to, JSON, deployment("a", "3.0")).await;
     assert_eq!(code, 400);
-    assert_eq!(
-        refused["message"],
-        "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal number 3.0 into Go struct field DeploymentSpec.spec.replicas of type int32"
-    );
+    let told = |number: &str| {
+        format!(
+            "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal number {number} into Go struct field DeploymentSpec.spec.replicas of type int32"
+        )
+    };
+    assert_eq!(refused["message"], told("3.0"));
+    let (_, refused) = send(&cluster, to, JSON, deployment("a", "1e2")).await;
+    assert_eq!(refused["message"], told("1e2"));
     for (name, text) in [
         ("b", deployment("b", "3.0")),
         ("c", "# YAML\n".to_owned() + &deployment("c", "3.0")),
