@@ -129,6 +129,7 @@ pub mod store;
 pub mod table;
 #[cfg(test)]
 mod testing;
+mod webhook_answers;
 
 pub use build_error::BuildError;
 pub use builder::Builder;

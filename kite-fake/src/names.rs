@@ -225,3 +225,11 @@ pub fn port_name(name: &str) -> Vec<String> {
 pub fn port_number(port: i64) -> Option<&'static str> {
     (!(1..=65535).contains(&port)).then_some("must be between 1 and 65535, inclusive")
 }
+/// `group/version`, or just the version in the core group.
+pub fn join_version(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
+}

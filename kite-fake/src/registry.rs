@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::builtin::BuiltIn;
 use crate::fields::Versions;
+pub use crate::names::join_version;
 use crate::schema::Schema;
 use crate::store::GroupResource;
 
@@ -217,15 +218,6 @@ impl Resource {
     /// Whether `/status` is served.
     pub fn has_status(&self) -> bool {
         self.subresource("status").is_some()
-    }
-}
-
-/// `group/version`, or just the version in the core group.
-pub fn join_version(group: &str, version: &str) -> String {
-    if group.is_empty() {
-        version.to_owned()
-    } else {
-        format!("{group}/{version}")
     }
 }
 

@@ -29,11 +29,10 @@ use serde_json::{Value, json};
 
 use crate::fields::{Reset, Versions};
 use crate::metadata;
-use crate::names::NameRule;
+use crate::names::{NameRule, join_version};
 use crate::schema::{FieldError, Schema, Validation};
 
 use crate::members::{copy, number, object_mut, set, text};
-use crate::registry::join_version;
 use table::Rules;
 
 /// What allocations need to know of the other objects.

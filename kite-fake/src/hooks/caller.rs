@@ -12,7 +12,6 @@ use tower::Service;
 
 use super::call::{HookCall, Said};
 use super::local::{Answering, Local};
-use crate::cluster::FakeCluster;
 
 /// Knows who answers in the same process.
 #[derive(Debug, Default)]
@@ -46,7 +45,18 @@ impl Caller {
         found.map(|(_, local)| Arc::clone(local))
     }
 
-    fn answer(&self, authority: String, local: Arc<dyn Local>) {
+    /// Lets `service` answer the calls to `host`.
+    pub(crate) fn answer_by<S, B>(&self, host: &str, service: S)
+    where
+        S: Service<Request<Full<Bytes>>, Response = Response<B>> + Clone + Send + Sync + 'static,
+        S::Error: fmt::Display + Send,
+        S::Future: Send,
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: fmt::Display + Send,
+    {
+        let authority = with_port(host);
+        let local: Arc<dyn Local> = Arc::new(Answering::new(service));
         let mut locals = self.locals.write();
         locals.retain(|(at, _)| *at != authority);
         locals.push((authority, local));
@@ -66,74 +76,6 @@ async fn remote(call: &HookCall) -> Said {
          kite-fake was built without its feature `webhooks`, which calls others"
     )))
     .await
-}
-
-impl FakeCluster {
-    /// Lets `service` answer the calls that configurations and definitions make to `host`,
-    /// in process: a name and a port as in the URL, or `name.namespace.svc` of a Service,
-    /// whether there is one or not. The port is 443 if it is left out. An `axum::Router`
-    /// will do, and so will a function:
-    ///
-    /// ```
-    /// # let runtime = tokio::runtime::Builder::new_current_thread()
-    /// #     .enable_time().start_paused(true).build()?;
-    /// # runtime.block_on(async {
-    /// use bytes::Bytes;
-    /// use http::{Request, Response};
-    /// use http_body_util::{BodyExt as _, Full};
-    /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use kite_fake::FakeCluster;
-    /// use kube::{Api, api::PostParams};
-    /// use serde_json::{Value, json};
-    ///
-    /// let cluster = FakeCluster::builder().object(json!({
-    ///     "apiVersion": "admissionregistration.k8s.io/v1",
-    ///     "kind": "ValidatingWebhookConfiguration",
-    ///     "metadata": {"name": "strict"},
-    ///     "webhooks": [{
-    ///         "name": "maps.example.com",
-    ///         "clientConfig": {"service": {"name": "hooks", "namespace": "default", "path": "/maps"}},
-    ///         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
-    ///             "resources": ["configmaps"]}],
-    ///         "sideEffects": "None",
-    ///         "admissionReviewVersions": ["v1"],
-    ///     }],
-    /// })).build()?;
-    /// cluster.answer_webhooks("hooks.default.svc", tower::service_fn(
-    ///     async |request: Request<Full<Bytes>>| {
-    ///         let body = request.into_body().collect().await?.to_bytes();
-    ///         let review: Value = serde_json::from_slice(&body).unwrap_or_default();
-    ///         let answer = json!({
-    ///             "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-    ///             "response": {"uid": review["request"]["uid"], "allowed": false,
-    ///                 "status": {"message": "no maps today"}},
-    ///         });
-    ///         Ok::<_, std::convert::Infallible>(Response::new(Full::new(Bytes::from(answer.to_string()))))
-    ///     },
-    /// ));
-    ///
-    /// let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
-    /// let mut map = ConfigMap::default();
-    /// map.metadata.name = Some("a".into());
-    /// let refused = maps.create(&PostParams::default(), &map).await.unwrap_err().to_string();
-    /// assert!(refused.contains(
-    ///     "admission webhook \"maps.example.com\" denied the request: no maps today"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// # })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn answer_webhooks<S, B>(&self, host: &str, service: S)
-    where
-        S: Service<Request<Full<Bytes>>, Response = Response<B>> + Clone + Send + Sync + 'static,
-        S::Error: fmt::Display + Send,
-        S::Future: Send,
-        B: Body + Send + 'static,
-        B::Data: Send,
-        B::Error: fmt::Display + Send,
-    {
-        let service = Arc::new(Answering::new(service));
-        self.caller().answer(with_port(host), service);
-    }
 }
 
 /// Host and port; 443 where none is named.
