@@ -70,3 +70,28 @@ fn what_a_policy_is_about_is_refused() {
     assert!(refused.contains("`cel`"), "{refused}");
     cluster.create(object("ServiceAccount")).unwrap();
 }
+
+#[test]
+fn what_a_webhook_may_be_about_is_refused() {
+    let cluster = FakeCluster::builder().build().unwrap();
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "maps"},
+        "webhooks": [{
+            "name": "maps.example.com",
+            "clientConfig": {"url": "https://maps.example.com/"},
+            "failurePolicy": "Ignore",
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+                "resources": ["configmaps"]}],
+            "matchConditions": [{"name": "never", "expression": "false"}],
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+        }],
+    });
+    cluster.create(configuration).unwrap();
+    let object = |kind: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "a"}});
+    let refused = cluster.create(object("ConfigMap")).unwrap_err().to_string();
+    assert!(refused.contains("`cel`"), "{refused}");
+    cluster.create(object("ServiceAccount")).unwrap();
+}

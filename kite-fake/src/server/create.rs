@@ -90,25 +90,16 @@ impl ApiServer {
             object = self.changed_new(call, object, &given, options)?;
         }
         let metadata = metadata_mut(&mut object)?;
-        let given = text(metadata, "name").to_owned();
         let prefix = text(metadata, "generateName").to_owned();
-        let name = if given.is_empty() && !prefix.is_empty() {
-            let base: String = prefix.chars().take(MAX_PREFIX).collect();
-            format!("{base}{}", self.ids.suffix())
-        } else {
-            given
+        let name = match text(metadata, "name") {
+            "" if !prefix.is_empty() => {
+                let base: String = prefix.chars().take(MAX_PREFIX).collect();
+                format!("{base}{}", self.ids.suffix())
+            }
+            given => given.to_owned(),
         };
         if name.is_empty() {
-            return Err(Status::invalid(
-                &resource.group,
-                &resource.kind,
-                "",
-                vec![Cause::new(
-                    "FieldValueRequired",
-                    "Required value: name or generateName is required",
-                    "metadata.name",
-                )],
-            ));
+            return Err(nameless(&resource));
         }
         metadata.insert("name".into(), name.as_str().into());
         metadata.insert("uid".into(), self.ids.uid().into());
@@ -192,6 +183,15 @@ impl ApiServer {
         wipe(metadata_mut(&mut object)?, options);
         Ok(object)
     }
+}
+
+fn nameless(resource: &Resource) -> Status {
+    let cause = Cause::new(
+        "FieldValueRequired",
+        "Required value: name or generateName is required",
+        "metadata.name",
+    );
+    Status::invalid(&resource.group, &resource.kind, "", vec![cause])
 }
 
 /// A create as webhooks are asked about it.

@@ -17,8 +17,7 @@ impl ApiServer {
     /// A document of the issuer, if the path is that of one.
     pub(super) fn issuer_document(&self, parts: &Parts) -> Result<Option<Document>, Status> {
         match parts.uri.path().trim_end_matches('/') {
-            CONFIGURATION => self.configuration(parts).map(Some),
-            KEYS => self.keys().map(Some),
+            path @ (CONFIGURATION | KEYS) => self.described(path, parts).map(Some),
             _ => Ok(None),
         }
     }
@@ -36,15 +35,12 @@ impl ApiServer {
             .get_or_init(|| crate::auth::Signer::of_seed(self.ids.seed()))
     }
 
-    fn keys(&self) -> Result<Document, Status> {
-        Ok(document("application/jwk-set+json", &self.signer().keys()))
-    }
-
-    #[expect(
-        clippy::unused_self,
-        reason = "there is no configuration without the feature"
-    )]
-    fn configuration(&self, parts: &Parts) -> Result<Document, Status> {
+    /// A document of the issuer.
+    #[expect(clippy::unnecessary_wraps, reason = "there is none without the feature")]
+    fn described(&self, path: &str, parts: &Parts) -> Result<Document, Status> {
+        if path == KEYS {
+            return Ok(document("application/jwk-set+json", &self.signer().keys()));
+        }
         let host = parts.headers.get(http::header::HOST);
         let host = host.and_then(|it| it.to_str().ok());
         let host = host.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str));
@@ -81,12 +77,7 @@ impl ApiServer {
     }
 
     #[expect(clippy::unused_self, reason = "there is no key without the feature")]
-    fn keys(&self) -> Result<Document, Status> {
-        Err(unsigned())
-    }
-
-    #[expect(clippy::unused_self, reason = "there is no key without the feature")]
-    fn configuration(&self, _: &Parts) -> Result<Document, Status> {
+    fn described(&self, _: &str, _: &Parts) -> Result<Document, Status> {
         Err(unsigned())
     }
 }

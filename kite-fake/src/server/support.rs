@@ -131,7 +131,7 @@ pub const SUPPORT: &[Row] = &[
     row(
         "rules in CEL, where the crate is built without its feature `cel`",
         Support::Differs,
-        "definitions that have some are refused, and so is every write that a policy is about",
+        "definitions that have some are refused, and so is every write that a policy, or a webhook with conditions, is about",
     ),
 ];
 
