@@ -36,7 +36,10 @@ impl ApiServer {
     }
 
     /// A document of the issuer.
-    #[expect(clippy::unnecessary_wraps, reason = "there is none without the feature")]
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "there is none without the feature"
+    )]
     fn described(&self, path: &str, parts: &Parts) -> Result<Document, Status> {
         if path == KEYS {
             return Ok(document("application/jwk-set+json", &self.signer().keys()));
