@@ -99,9 +99,8 @@ impl Reset {
     pub fn covers(self, member: &str) -> bool {
         match self {
             Self::Nothing => false,
-            Self::Members(members) => members.contains(&member),
+            Self::Members(members) | Self::Parts(members, _) => members.contains(&member),
             Self::AllBut(members) => !members.contains(&member),
-            Self::Parts(members, _) => members.contains(&member),
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kite_fake::FakeCluster;
 use kite_fake::actors::control_plane;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, discovery};
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ async fn nodes_are_tainted_by_what_they_say() {
         .unwrap();
     settled(&cluster).await;
     let nodes = api(&cluster, "v1", "Node");
-    for node in nodes.list(&Default::default()).await.unwrap() {
+    for node in nodes.list(&ListParams::default()).await.unwrap() {
         assert!(node.data["spec"]["taints"].is_null(), "{node:?}");
     }
     let body = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "mine"}});
@@ -101,12 +101,15 @@ async fn a_class_of_attributes_is_held_while_a_claim_has_it() {
         .await
         .unwrap();
     for name in ["used", "free"] {
-        classes.delete(name, &Default::default()).await.unwrap();
+        classes
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
     }
     settled(&cluster).await;
     assert!(classes.get_opt("free").await.unwrap().is_none());
     assert!(classes.get_opt("used").await.unwrap().is_some());
-    claims.delete("c", &Default::default()).await.unwrap();
+    claims.delete("c", &DeleteParams::default()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(30)).await;
     settled(&cluster).await;
     assert!(classes.get_opt("used").await.unwrap().is_none());

@@ -8,8 +8,10 @@ fn metadata(name: &str) -> Value {
     json!({"name": name, "annotations": {"apf.kubernetes.io/autoupdate-spec": "true"}})
 }
 
-/// Shares, percent that are lent, and what a queue is like: queues and hand.
-const LEVELS: [(&str, i64, i64, Option<(i64, i64)>); 7] = [
+/// A limited level: shares, percent that are lent, and queues and hand, where there are some.
+type Level = (&'static str, i64, i64, Option<(i64, i64)>);
+
+const LEVELS: [Level; 7] = [
     ("catch-all", 5, 0, None),
     ("global-default", 20, 50, Some((128, 6))),
     ("leader-election", 10, 0, Some((16, 4))),

@@ -85,9 +85,10 @@ impl ApiServer {
                 self.invoke(call, operation, invocation, object, old, &mut failures)?;
             }
         }
-        match failures.is_empty() {
-            true => Ok(()),
-            false => Err(refusal(call, object, &failures)),
+        if failures.is_empty() {
+            Ok(())
+        } else {
+            Err(refusal(call, object, &failures))
         }
     }
 

@@ -34,6 +34,10 @@ pub(super) fn optional(of: &Value, member: &str) -> Option<String> {
 }
 
 /// A string that is always written.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it stands beside those that may be left out"
+)]
 pub(super) fn string(of: &Value, member: &str) -> Option<String> {
     Some(plain(&json!(text(of, member))))
 }

@@ -288,9 +288,10 @@ fn validate_conditions(request: &Value, old: Option<&Value>, errors: &mut Vec<Fi
         if kind.is_empty() && !may_be_nameless {
             errors.push(FieldError::required(format!("{path}.type"), ""));
         }
-        let supported: &[&str] = match LASTING.contains(&kind) {
-            true => &["True"],
-            false => &["False", "True", "Unknown"],
+        let supported: &[&str] = if LASTING.contains(&kind) {
+            &["True"]
+        } else {
+            &["False", "True", "Unknown"]
         };
         if check::required(condition, "status", &path, errors) {
             check::one_of(condition, "status", supported, &path, errors);
