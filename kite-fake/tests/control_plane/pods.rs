@@ -186,6 +186,41 @@ async fn a_gated_pod_waits_for_who_gates_it() {
     world.end().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_ready_once_its_gates_say_so() {
+    let world = World::new().await;
+    world
+        .pod(
+            "p",
+            json!({"readinessGates": [{"conditionType": "example.com/x"}]}),
+        )
+        .await;
+    world.is_quiet().await;
+    let status = world.status(&POD, "p").await;
+    let ready = condition(&status, "Ready");
+    assert_eq!(
+        (&ready["status"], &ready["reason"], &ready["message"]),
+        (
+            &json!("False"),
+            &json!("ReadinessGatesNotReady"),
+            &json!(
+                "corresponding condition of pod readiness gate \"example.com/x\" does not exist."
+            )
+        )
+    );
+    assert_eq!(condition(&status, "ContainersReady")["status"], "True");
+    world.say("p", "False").await;
+    let status = world.status(&POD, "p").await;
+    assert_eq!(
+        condition(&status, "Ready")["message"],
+        "the status of pod readiness gate \"example.com/x\" is not \"True\", but False"
+    );
+    world.say("p", "True").await;
+    let status = world.status(&POD, "p").await;
+    assert_eq!(condition(&status, "Ready")["status"], "True");
+    world.end().await;
+}
+
 fn asking(cpu: &str) -> Value {
     let resources = json!({"requests": {"cpu": cpu}});
     json!({"containers": [{"name": "c", "image": "i", "resources": resources}]})
@@ -263,6 +298,17 @@ async fn a_node_has_those_leave_that_do_not_tolerate_it() {
 }
 
 impl World {
+    /// Says something of a Pod, as the one does who keeps its gate.
+    async fn say(&self, pod: &str, word: &str) {
+        let patch = json!({"status": {"conditions": [{"type": "example.com/x", "status": word}]}});
+        let api = POD.api(&self.cluster.client(), Some("default"));
+        let patch = kube::api::Patch::Strategic(patch);
+        api.patch_status(pod, &kube::api::PatchParams::default(), &patch)
+            .await
+            .unwrap();
+        self.is_quiet().await;
+    }
+
     async fn taint(&self, node: &str, patch: &Value) {
         let api = NODE.api(&self.cluster.client(), None);
         let patch = kube::api::Patch::Merge(patch);

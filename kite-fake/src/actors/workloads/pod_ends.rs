@@ -5,7 +5,9 @@ use std::time::Duration;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use super::pod_status::{condition, conditions, container_id, containers_of, lagging, with};
+use super::pod_status::{
+    condition, conditions, container_id, containers_of, lagging, ready_conditions, with,
+};
 use crate::actors::rules::Failure;
 
 /// Pauses before a container starts again: the first, which doubles each time, and the most.
@@ -192,8 +194,6 @@ pub(super) fn crashed(pod: &DynamicObject, exit: &Exit, now: &str) -> Value {
 /// Its containers run again.
 pub(super) fn restarted(pod: &DynamicObject, now: &str) -> Value {
     let old = &pod.data["status"];
-    let types = ["Initialized", "Ready", "ContainersReady", "PodScheduled"];
-    let ours = types.map(|type_| condition(old, type_, "True", None, now));
     let running = statuses(old, "containerStatuses").map(|status| {
         let mut status = status.clone();
         let count = status["restartCount"].as_u64().unwrap_or_default();
@@ -204,7 +204,7 @@ pub(super) fn restarted(pod: &DynamicObject, now: &str) -> Value {
         status
     });
     let fields = [
-        ("conditions", conditions(old, ours.to_vec())),
+        ("conditions", ready_conditions(pod, now)),
         ("containerStatuses", running.collect()),
     ];
     with(old, &fields)

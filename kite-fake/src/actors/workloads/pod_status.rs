@@ -148,12 +148,10 @@ pub(super) fn starting(pod: &DynamicObject, waiting: Option<&Failure>, now: &str
 /// Its containers are ready, at the address `ip`.
 pub(super) fn ready(pod: &DynamicObject, ip: &str, now: &str) -> Value {
     let old = &pod.data["status"];
-    let types = ["Initialized", "Ready", "ContainersReady", "PodScheduled"];
-    let ours = types.map(|type_| condition(old, type_, "True", None, now));
     let state = json!({"running": {"startedAt": now}});
     let mut fields = vec![
         ("phase", json!("Running")),
-        ("conditions", conditions(old, ours.to_vec())),
+        ("conditions", ready_conditions(pod, now)),
         ("hostIP", json!("127.0.0.1")),
         ("hostIPs", json!([{"ip": "127.0.0.1"}])),
         ("podIP", json!(ip)),
@@ -170,6 +168,70 @@ pub(super) fn ready(pod: &DynamicObject, ip: &str, now: &str) -> Value {
         fields.push(("initContainerStatuses", initialized_containers(pod, now)));
     }
     with(old, &fields)
+}
+
+/// Whether a Pod whose containers are ready is ready: also by what others say of it in the
+/// conditions that its readiness gates name.
+pub(super) fn ready_condition(pod: &DynamicObject, now: &str) -> Value {
+    let old = &pod.data["status"];
+    let gates = pod.data["spec"]["readinessGates"].as_array();
+    let lacking = gates.into_iter().flatten().filter_map(|gate| {
+        let name = gate["conditionType"].as_str().unwrap_or_default();
+        let mut all = old["conditions"].as_array().into_iter().flatten();
+        let Some(found) = all.find(|it| it["type"] == name) else {
+            return Some(format!(
+                "corresponding condition of pod readiness gate {name:?} does not exist."
+            ));
+        };
+        let word = found["status"].as_str().unwrap_or_default();
+        (word != "True").then(|| {
+            format!("the status of pod readiness gate {name:?} is not \"True\", but {word}")
+        })
+    });
+    let lacking: Vec<String> = lacking.collect();
+    if lacking.is_empty() {
+        return condition(old, "Ready", "True", None, now);
+    }
+    let message = lacking.join(", ");
+    let why = Some(("ReadinessGatesNotReady", message.as_str()));
+    condition(old, "Ready", "False", why, now)
+}
+
+/// The status of a Pod whose containers are ready, where its readiness gates say another
+/// thing of it than it says itself.
+pub(super) fn regated(pod: &DynamicObject, now: &str) -> Option<Value> {
+    let old = &pod.data["status"];
+    let gates = pod.data["spec"]["readinessGates"].as_array()?;
+    let mut all = old["conditions"].as_array()?.clone();
+    let are_ready = all
+        .iter()
+        .any(|it| it["type"] == "ContainersReady" && it["status"] == "True");
+    if gates.is_empty() || !are_ready {
+        return None;
+    }
+    let told = all.iter_mut().find(|it| it["type"] == "Ready")?;
+    let new = ready_condition(pod, now);
+    let is_same = ["status", "reason", "message"]
+        .iter()
+        .all(|field| told[*field] == new[*field]);
+    if is_same {
+        return None;
+    }
+    *told = new;
+    Some(with(old, &[("conditions", json!(all))]))
+}
+
+/// The conditions of a Pod whose containers are ready.
+pub(super) fn ready_conditions(pod: &DynamicObject, now: &str) -> Value {
+    let old = &pod.data["status"];
+    let is_true = |type_| condition(old, type_, "True", None, now);
+    let ours = vec![
+        is_true("Initialized"),
+        ready_condition(pod, now),
+        is_true("ContainersReady"),
+        is_true("PodScheduled"),
+    ];
+    conditions(old, ours)
 }
 
 /// Since when the node has the Pod.

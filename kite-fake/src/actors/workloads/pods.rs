@@ -195,13 +195,19 @@ impl Pods {
     }
 }
 
-/// Has a Pod whose work has an end come to it, or fail and start again.
+/// Heeds what others say of a Pod that runs; has one whose work has an end come to it, or
+/// fail and start again.
 async fn run(
     context: &Context,
     objects: Objects<'_>,
     key: &Key,
     pod: &DynamicObject,
 ) -> Result<Next, ActorError> {
+    if let Some(status) = pod_status::regated(pod, &context.now()) {
+        ignore_missing(objects.set_status(key, pod, status).await)?;
+        // The change brings it back here.
+        return Ok(Next::Done);
+    }
     if !has_an_end(pod) {
         return Ok(Next::Done);
     }
