@@ -93,6 +93,7 @@ fn unsigned() -> Status {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
+    use base64::Engine as _;
     use bytes::Bytes;
     use http::{Request, Response};
     use serde_json::json;
@@ -130,7 +131,6 @@ mod tests {
         assert_eq!(keys.headers()["content-type"], "application/jwk-set+json");
         let keys: Value = serde_json::from_slice(keys.body()).unwrap();
         let token = server.signed(&json!({"sub": "x"}));
-        use base64::Engine as _;
         let head = token.split('.').next().unwrap();
         let head = base64::engine::general_purpose::URL_SAFE_NO_PAD
             .decode(head)

@@ -160,16 +160,8 @@ impl ApiServer {
             return Err(expired(after.as_ref()));
         }
         let collection = call.resource.collection();
-        let namespace = call
-            .resource
-            .namespaced
-            .then_some(call.target.namespace.as_deref())
-            .flatten();
-        let single = options
-            .fields
-            .exact("metadata.name")
-            .filter(|_| after.is_none() && (namespace.is_some() || !call.resource.namespaced))
-            .map(|name| Key::new(namespace.unwrap_or_default(), name));
+        let namespace = space(call);
+        let single = single(call, options).filter(|_| after.is_none());
         let converted: Vec<(Key, Object)>;
         let objects: Box<dyn Iterator<Item = (&Key, &Object)>> = match (exact, &single) {
             (None, Some(key)) => Box::new(
@@ -235,6 +227,20 @@ impl ApiServer {
         }
         Ok(list)
     }
+}
+
+/// The namespace that a list is of; all of them if none is named.
+fn space(call: &Call) -> Option<&str> {
+    let namespace = call.target.namespace.as_deref();
+    namespace.filter(|_| call.resource.namespaced)
+}
+
+/// The only object that a list can have, if it asks for one by its name.
+fn single(call: &Call, options: &ListOptions) -> Option<Key> {
+    let namespace = space(call);
+    let name = options.fields.exact("metadata.name");
+    let name = name.filter(|_| namespace.is_some() || !call.resource.namespaced)?;
+    Some(Key::new(namespace.unwrap_or_default(), name))
 }
 
 impl ApiServer {
