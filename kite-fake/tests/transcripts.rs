@@ -22,8 +22,8 @@ use kite_fake::FakeCluster;
 use kite_fake::actors::{
     Actor, Actors, GarbageCollector, Jobs, NamespaceDefaults, NamespaceLifecycle, Rules,
 };
-use replay::Runner;
 use replay::compare::{self, Binding};
+use replay::{Runner, Wire};
 use serde_json::Value;
 
 fn folder() -> PathBuf {
@@ -52,8 +52,17 @@ fn read(folder: &Path, is_whole: bool) -> Vec<(Value, bool)> {
         .collect()
 }
 
-/// The differences of each step.
+/// The differences of each step, by what is sent in process.
 async fn run(scenario: &Value, is_whole: bool) -> Vec<(String, Vec<String>)> {
+    run_by(scenario, is_whole, async |_| Wire::InProcess).await
+}
+
+/// The differences of each step.
+async fn run_by(
+    scenario: &Value,
+    is_whole: bool,
+    wire: impl AsyncFn(&FakeCluster) -> Wire,
+) -> Vec<(String, Vec<String>)> {
     let requires = |what: &str| {
         scenario["requires"]
             .as_array()
@@ -76,7 +85,7 @@ async fn run(scenario: &Value, is_whole: bool) -> Vec<(String, Vec<String>)> {
         controllers.push(Arc::new(Jobs::default()));
     }
     let actors = Actors::on(&cluster, &Arc::new(Rules::instant()), controllers);
-    let mut runner = Runner::new(cluster.clone());
+    let mut runner = Runner::new(cluster.clone(), wire(&cluster).await);
     runner.setup(scenario).await;
     let mut bind = Binding::default();
     let mut out = Vec::new();
@@ -152,6 +161,39 @@ async fn a_real_server_answered_the_same() {
         "steps that answered as a real server differ:\n{}",
         behind.join("\n")
     );
+}
+
+/// Sockets, TLS and the time of the machine change nothing about the answers.
+#[cfg(feature = "tls")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_real_server_answered_the_same_over_tls() {
+    use futures::StreamExt as _;
+
+    let expected = read_expectations(&folder().join("differ.txt"));
+    let only = std::env::var("TRANSCRIPT").ok();
+    let chosen = scenarios().into_iter().filter(|(scenario, _)| {
+        let name = scenario["name"].as_str().unwrap();
+        only.as_ref().is_none_or(|it| name.contains(it.as_str()))
+    });
+    let behind: Vec<String> = futures::stream::iter(chosen)
+        .map(|(scenario, is_whole)| {
+            let expected = &expected;
+            async move {
+                let name = scenario["name"].as_str().unwrap();
+                let steps = run_by(&scenario, is_whole, Wire::over_tls).await;
+                let known = |id: &String| expected.get(name).is_some_and(|it| it.contains(id));
+                let new = steps
+                    .into_iter()
+                    .filter(|(id, found)| !found.is_empty() && !known(id));
+                new.map(|(id, found)| format!("{name} {id}: {found:#?}"))
+                    .collect()
+            }
+        })
+        .buffer_unordered(8)
+        .collect::<Vec<Vec<String>>>()
+        .await
+        .concat();
+    assert!(behind.is_empty(), "over TLS differ:\n{}", behind.join("\n"));
 }
 
 /// The steps that are known to differ, by scenario.

@@ -37,6 +37,8 @@ pub(super) struct Answer {
     pub(super) code: u16,
     /// The body: JSON, or a string if it is none.
     pub(super) body: Value,
+    /// The body as it was sent.
+    pub(super) raw: String,
     /// Texts of the `Warning` headers.
     pub(super) warnings: Vec<String>,
     pub(super) content_type: String,
@@ -160,6 +162,14 @@ impl Answer {
         self.wrong(&format!("the message should say {text:?}"))
     }
 
+    /// Fails unless the body, as it was sent, begins like this.
+    pub(super) fn begins(self, text: &str) -> Result<Self, Failure> {
+        if self.raw.starts_with(text) {
+            return Ok(self);
+        }
+        self.wrong(&format!("the text should begin with {text}"))
+    }
+
     /// Fails unless there is a cause with this reason and field.
     pub(super) fn cause(self, reason: &str, field: &str) -> Result<Self, Failure> {
         let causes = self.at("/details/causes").as_array();
@@ -191,6 +201,7 @@ mod tests {
             impersonated,
             code: 403,
             body: json!({"kind": "Status", "reason": "Forbidden", "message": message}),
+            raw: String::new(),
             warnings: Vec::new(),
             content_type: "application/json".into(),
         }

@@ -101,6 +101,14 @@ pub enum Area {
     Discovery,
     /// Tables, partial metadata, media types.
     Tables,
+    /// What bodies look like, letter by letter.
+    Texts,
+    /// Rules of single built-in kinds.
+    Kinds,
+    /// Policies that change what is written.
+    Policies,
+    /// Workloads and their Pods, as far as that needs no node.
+    Workloads,
 }
 
 impl fmt::Display for Area {

@@ -246,6 +246,7 @@ impl Site {
             code: parts.status.as_u16(),
             body: serde_json::from_slice(&bytes)
                 .unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned().into()),
+            raw: String::from_utf8_lossy(&bytes).into_owned(),
             warnings: text(&header::WARNING),
             content_type: text(&header::CONTENT_TYPE).concat(),
         })

@@ -1,8 +1,9 @@
-//! Replays a transcript against a cluster, in process.
+//! Replays a transcript against a cluster, in process or over TLS.
 
 pub mod compare;
 pub mod normalise;
 pub mod pointer;
+mod wire;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -12,13 +13,14 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use kite_fake::FakeCluster;
-use kite_fake::service::ResponseBody;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use normalise::Normaliser;
 use pointer::{ABSENT, blank, pointer};
+use wire::Response;
+pub use wire::Wire;
 
 static VARIABLE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\$\{(\w+)\}").unwrap());
 
@@ -39,6 +41,7 @@ impl Raw {
 
 pub struct Runner {
     cluster: FakeCluster,
+    wire: Wire,
     variables: HashMap<String, Value>,
     normaliser: Normaliser,
 }
@@ -98,9 +101,10 @@ const RECORDER: [(&str, &str); 3] = [
 ];
 
 impl Runner {
-    pub fn new(cluster: FakeCluster) -> Self {
+    pub fn new(cluster: FakeCluster, wire: Wire) -> Self {
         Self {
             cluster,
+            wire,
             variables: HashMap::new(),
             normaliser: Normaliser::default(),
         }
@@ -179,11 +183,8 @@ impl Runner {
             .unwrap()
     }
 
-    async fn open(&self, spec: &Value) -> http::Response<ResponseBody> {
-        self.cluster
-            .public_service()
-            .answer(self.request(spec))
-            .await
+    async fn open(&self, spec: &Value) -> Response {
+        self.wire.send(&self.cluster, self.request(spec)).await
     }
 
     async fn call(&self, spec: &Value) -> Raw {
@@ -191,7 +192,7 @@ impl Runner {
         Self::read(response).await
     }
 
-    fn head(response: &http::Response<ResponseBody>) -> Raw {
+    fn head(response: &Response) -> Raw {
         let header = |name: &str| {
             response
                 .headers()
@@ -212,7 +213,7 @@ impl Runner {
         }
     }
 
-    async fn read(response: http::Response<ResponseBody>) -> Raw {
+    async fn read(response: Response) -> Raw {
         let mut raw = Self::head(&response);
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         raw.text = String::from_utf8_lossy(&bytes).into_owned();
@@ -369,7 +370,7 @@ impl Runner {
 /// Reads events until the stream ends or the step has seen enough; an answer
 /// that is no stream comes back as text.
 async fn read_events(
-    response: http::Response<ResponseBody>,
+    response: Response,
     spec: &Value,
     timeout: Duration,
 ) -> (Vec<Value>, Option<String>) {

@@ -33,16 +33,20 @@ mod deletion;
 mod discovery;
 mod dry_run;
 mod garbage;
+mod kinds;
 mod lists;
 mod namespaces;
 mod objects;
 mod ownership;
 mod patches;
+mod policies;
 mod quota;
 mod schemas;
 mod status;
 mod tables;
+mod texts;
 mod watches;
+mod workloads;
 
 /// All behaviours, by area.
 pub(super) fn all() -> Vec<Behaviour> {
@@ -65,6 +69,10 @@ pub(super) fn all() -> Vec<Behaviour> {
         dry_run::TABLE,
         discovery::TABLE,
         tables::TABLE,
+        texts::TABLE,
+        kinds::TABLE,
+        policies::TABLE,
+        workloads::TABLE,
     ]
     .concat()
 }
@@ -78,7 +86,7 @@ mod tests {
         let all = super::all();
         let names: BTreeSet<&str> = all.iter().map(|b| b.name).collect();
         assert_eq!(names.len(), all.len());
-        assert!(all.len() >= 80, "{} behaviours", all.len());
+        assert!(all.len() >= 245, "{} behaviours", all.len());
         assert!(
             all.iter()
                 .all(|b| b.what.ends_with('.') && b.why.ends_with('.'))
