@@ -22,9 +22,9 @@ const charts = (page) =>
     ),
   );
 
-const gib = (bytes) => {
+const size = (bytes) => {
   assert.ok(Number.isInteger(bytes / GIB), String(bytes));
-  return `${bytes / GIB} GiB`;
+  return bytes % (1024 * GIB) === 0 ? `${bytes / GIB / 1024} TiB` : `${bytes / GIB} GiB`;
 };
 
 /** What the overview has to say, by what the API tells. */
@@ -40,7 +40,7 @@ const told = async (token) => {
     nodes,
     cluster: {
       CPUs: [`${used("cpu", on)} of ${cpu}`, share(used("cpu", on), cpu)],
-      Memory: [`${gib(used("memory", on))} of ${gib(all)}`, share(used("memory", on), all)],
+      Memory: [`${size(used("memory", on))} of ${size(all)}`, share(used("memory", on), all)],
     },
     count: items.length,
     ofAnn: String(items.filter(({ owner }) => owner === "ann").length),

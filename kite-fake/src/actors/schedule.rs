@@ -132,8 +132,11 @@ impl Fields {
             } else if !self.has_day(now.date()) {
                 now = begin(now.date().tomorrow().ok()?)?;
             } else if !has(self.hours, now.hour()) {
-                now = now.with().minute(0).build().ok()?;
-                now = now.checked_add(1.hour()).ok()?;
+                // By time that passes: where clocks go back by half an hour, an hour more on
+                // the clock may be before this one.
+                now = now
+                    .checked_add((60 - i64::from(now.minute())).minutes())
+                    .ok()?;
             } else if has(self.minutes, now.minute()) {
                 return Some(now.timestamp());
             } else {
@@ -259,6 +262,11 @@ mod tests {
         assert_eq!(
             of("30 2 * * *", "2026-03-28T12:00:00Z"),
             "2026-03-30T00:30:00Z"
+        );
+        // Clocks go back by half an hour, to before the hour that is looked at.
+        assert_eq!(
+            next_in("Australia/Lord_Howe", "0 5 * * *", "2026-04-04T12:00:00Z"),
+            "2026-04-04T18:30:00Z"
         );
         // And this one comes twice.
         assert_eq!(

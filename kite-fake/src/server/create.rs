@@ -117,10 +117,10 @@ impl ApiServer {
         let held = found.held;
         rules::refuse(&resource, &name, found.errors)?;
         self.validate_admission(call, &object, None)?;
+        // Whoever is asked sees what the Service will have.
+        self.allocate(&resource, &name, &mut object, None)?;
         self.ask_policies(call, "CREATE", Some(&object), None)?;
         if hooked {
-            // Whoever is asked sees what the Service will have.
-            self.allocate(&resource, &name, &mut object, None)?;
             let write = creation(call, &name, options);
             self.validate_by_hooks(&write, Some(&object))?;
         }
@@ -144,9 +144,6 @@ impl ApiServer {
                 status.message = format!("object is being deleted: {}", status.message);
             }
             return Err(status);
-        }
-        if !hooked {
-            self.allocate(&resource, &name, &mut object, None)?;
         }
         let object = if options.dry_run {
             Stored::transient(object, 0, resource.epoch)

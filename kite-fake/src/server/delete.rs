@@ -253,6 +253,15 @@ fn refuse_immortal(call: &Call) -> Result<(), Status> {
             "this namespace may not be deleted",
         ));
     }
+    let classes = ["system-node-critical", "system-cluster-critical"];
+    if call.resource.group == "scheduling.k8s.io" && classes.contains(&call.name()) {
+        return Err(Status::forbidden(
+            &call.resource.group,
+            &call.resource.plural,
+            call.name(),
+            "this is a system priority class and cannot be deleted",
+        ));
+    }
     Ok(())
 }
 

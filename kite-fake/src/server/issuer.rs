@@ -25,6 +25,11 @@ impl ApiServer {
 
 #[cfg(feature = "oidc")]
 impl ApiServer {
+    /// Another seed may have come.
+    pub(crate) fn forget_signer(&mut self) {
+        self.signer = std::sync::OnceLock::new();
+    }
+
     /// A token that says `claims`.
     pub(super) fn signed(&mut self, claims: &Value) -> String {
         self.signer().sign(claims)
@@ -32,7 +37,7 @@ impl ApiServer {
 
     fn signer(&self) -> &crate::auth::Signer {
         self.signer
-            .get_or_init(|| crate::auth::Signer::of_seed(self.ids.seed()))
+            .get_or_init(|| crate::auth::Signer::of_seed(self.seed()))
     }
 
     /// A document of the issuer.
@@ -68,6 +73,9 @@ fn document(content_type: &'static str, value: &Value) -> Document {
 
 #[cfg(not(feature = "oidc"))]
 impl ApiServer {
+    #[expect(clippy::unused_self, reason = "there is none without the feature")]
+    pub(crate) fn forget_signer(&mut self) {}
+
     /// A token that says `claims`: its last part is only unguessable.
     pub(super) fn signed(&mut self, claims: &Value) -> String {
         use base64::Engine as _;

@@ -151,6 +151,9 @@ pub struct ApiServer {
     hooks: Hooks,
     /// What the request that is being handled asked others.
     consultation: Option<Consultation>,
+    /// The identifiers that go on when that request is done: it draws from others, so that
+    /// it may be begun again.
+    parked: Option<Ids>,
     /// What a new cluster has that nobody has looked at yet.
     fresh: Vec<&'static fresh::Part>,
     /// What Services have.
@@ -275,6 +278,7 @@ impl ApiServer {
             webhooks: Vec::new(),
             hooks: Hooks::default(),
             consultation: None,
+            parked: None,
             fresh: Vec::new(),
             allocations: parking_lot::Mutex::default(),
             compaction: compaction::Compaction::default(),
@@ -327,8 +331,8 @@ impl ApiServer {
     /// writes: the server is not needed for that.
     pub(crate) fn begin(&mut self, request: Request<Bytes>, now: Timestamp) -> Begun {
         self.consultation = None;
-        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-        if (reads || self.hooks.is_empty()) && !self.registry.converts() {
+        self.own_ids();
+        if (self.hooks.is_empty() || is_read(&request)) && !self.registry.converts() {
             return self.work(request, now);
         }
         self.begin_asking(request, now)
@@ -654,6 +658,14 @@ fn fits_scope(target: &Target, resource: &Resource) -> bool {
         return target.namespace.is_some() || target.name.is_none();
     }
     target.namespace.is_none() || (target.group.is_empty() && target.plural == "namespaces")
+}
+
+/// Whether a request only reads. Some that are made by GET connect to something, which
+/// admission decides about.
+fn is_read(request: &Request<Bytes>) -> bool {
+    let connects = |name: &str| ["exec", "attach", "portforward", "proxy"].contains(&name);
+    matches!(*request.method(), Method::GET | Method::HEAD)
+        && !request.uri().path().split('/').any(connects)
 }
 
 /// Whether an answer can be a Table: what is only asked, or only done, is in none.

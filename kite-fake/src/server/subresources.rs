@@ -151,21 +151,10 @@ impl ApiServer {
                 why,
             ))
         };
-        let node = binding["target"]["name"].as_str().unwrap_or_default();
-        if node.is_empty() {
-            return Err(Status::invalid(
-                "",
-                "Binding",
-                call.name(),
-                vec![Cause::new(
-                    "FieldValueRequired",
-                    "Required value",
-                    "target.name",
-                )],
-            ));
-        }
+        named(call, &binding)?;
         let binding = self.admit_below(call, binding, options.dry_run)?;
-        let node = binding["target"]["name"].as_str().unwrap_or_default();
+        // Admission may have changed it.
+        let node = named(call, &binding)?;
         let uid = &binding["metadata"]["uid"];
         if uid.is_string() && *uid != pod.meta("uid") {
             return conflict("the UID in the binding is not the Pod's");
@@ -209,4 +198,13 @@ impl ApiServer {
         let success = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         Ok(done(201, success))
     }
+}
+/// The node that a binding names.
+fn named<'a>(call: &Call, binding: &'a Value) -> Result<&'a str, Status> {
+    let node = binding["target"]["name"].as_str().unwrap_or_default();
+    if node.is_empty() {
+        let cause = Cause::new("FieldValueRequired", "Required value", "target.name");
+        return Err(Status::invalid("", "Binding", call.name(), vec![cause]));
+    }
+    Ok(node)
 }

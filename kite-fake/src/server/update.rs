@@ -154,20 +154,17 @@ impl ApiServer {
         let held = found.held;
         rules::refuse(&resource, call.name(), found.errors)?;
         self.validate_admission(call, &new, Some(old.value()))?;
+        // Whoever is asked sees what the Service will have.
+        self.allocate(&resource, call.name(), &mut new, Some(old.value()))?;
         if !call.admitted {
             self.ask_policies(call, "UPDATE", Some(&new), Some(old.value()))?;
         }
         if asks {
-            // Whoever is asked sees what the Service will have.
-            self.allocate(&resource, call.name(), &mut new, Some(old.value()))?;
             self.validate_by_hooks(&update(), Some(&new))?;
         }
         self.ask_webhooks(call, &new, Some(old.value()))?;
         let form = self.form(call, &mut new, old.json().len())?;
         self.charge_quota(&resource, &new, Some(old.value()), options.dry_run)?;
-        if !asks {
-            self.allocate(&resource, call.name(), &mut new, Some(old.value()))?;
-        }
         let released = is_released(&new, old.value());
         let key = call.key();
         if !released

@@ -216,6 +216,7 @@ impl ApiServer {
         self.ids = snapshot.ids;
         drop(std::mem::take(self.allocations.get_mut()));
         self.start_fresh();
+        self.forget_signer();
         self.tokens = snapshot.tokens.clone();
         self.read_hooks();
     }

@@ -1,6 +1,7 @@
 //! Ends namespaces: deletes what is in them, waits for finalizers, finalizes.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use http::Request;
@@ -72,9 +73,18 @@ impl Actor for NamespaceLifecycle {
                 finalize(context, &namespace).await?;
             }
         }
-        Ok(Next::Done)
+        // What refused may be elsewhere, and nothing in the namespace tells when it does
+        // not any more.
+        Ok(if remaining.failures.is_empty() {
+            Next::Done
+        } else {
+            Next::Later(TRY_AGAIN)
+        })
     }
 }
+
+/// After which time what was refused is tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// Deletes everything in `namespace` and counts what stays. Pods go first, so
 /// that what they use is there until they have ended.

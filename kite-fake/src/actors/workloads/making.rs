@@ -37,7 +37,11 @@ pub(super) async fn make(
         Ok(Some(pod)) => Ok(Made::Pod(pod)),
         Ok(None) => Ok(Made::Nothing),
         Err(error) => {
-            let Some(refusal) = error.refusal() else {
+            // What else goes wrong passes, and is tried again soon.
+            let refusal = error
+                .refusal()
+                .filter(|it| [400, 403, 422].contains(&it.code));
+            let Some(refusal) = refusal else {
                 return Err(error);
             };
             let causes = refusal.details.iter().flat_map(|it| &it.causes);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::making::{Made, TRY_AGAIN, make};
 use super::owned::{Owner, Owners, controller};
-use super::pod_state::{available_in, by_worth, is_active, is_ready};
+use super::pod_state::{available_in, by_worth, is_active, is_over, is_ready};
 use super::template::{self, Naming};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::events;
@@ -91,7 +91,10 @@ impl Actor for Replicas {
         };
         let owner = Owner::new(&self.kind, &set);
         let claimed = owner.claim(objects, &POD, &self.selector(&set)).await?;
-        let mut terminating = claimed.iter().filter(|it| is_deleting(it)).count();
+        let mut terminating = claimed
+            .iter()
+            .filter(|it| is_deleting(it) && !is_over(it))
+            .count();
         let mut pods: Vec<Found> = claimed.into_iter().filter(|it| is_active(it)).collect();
         let failure = if is_deleting(&set) {
             None

@@ -140,6 +140,7 @@ impl ApiServer {
         let (api_version, kind) = question.envelope();
         let url = question.call.url();
         let (uid, said) = self.said(
+            &resource.plural,
             question.call.clone(),
             (&api_version, kind),
             question.request(),

@@ -95,7 +95,7 @@ impl ApiServer {
         };
         let (api_version, kind) = question.envelope();
         let mut request = question.request();
-        let asked = digest(&question.call, &api_version, &request);
+        let asked = digest(&resource.plural, &question.call, &api_version, &request);
         let uid = uid(asked, self.ids.seed());
         request.insert("uid".into(), uid.as_str().into());
         let review = json!({"kind": kind, "apiVersion": api_version, "request": request});

@@ -195,7 +195,7 @@ impl ApiServer {
             || rfc3339(self.now),
             |namespace| namespace.meta("creationTimestamp").to_owned(),
         );
-        let mut ids = Ids::new(self.ids.seed() ^ salt(part.plural));
+        let mut ids = Ids::new(self.seed() ^ salt(part.plural));
         let collection = resource.collection();
         for object in part.objects() {
             let mut object = object.clone();
@@ -276,9 +276,11 @@ mod tests {
         // It can be changed and deleted as anything else.
         let patched = client.send("PATCH", &at, &json!({"metadata": {"labels": {"a": "b"}}}));
         assert_eq!(patched.0, 200);
+        let flow = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/probes";
+        assert_eq!(client.send("DELETE", flow, &Value::Null).0, 200);
+        assert_eq!(client.get(flow)["code"], 404);
         let class = "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical";
-        assert_eq!(client.send("DELETE", class, &Value::Null).0, 200);
-        assert_eq!(client.get(class)["code"], 404);
+        assert_eq!(client.send("DELETE", class, &Value::Null).0, 403);
         let admin = &json!({"metadata": {"name": "admin"}, "rules": []});
         let told = client.refused(&format!("{RBAC}/clusterroles"), admin, 409);
         assert!(told.contains("already exists"));

@@ -26,11 +26,14 @@ pub(in crate::server) type Digest = [u8; 32];
 
 /// What tells a question from others.
 pub(in crate::server) fn digest(
+    who: &str,
     call: &HookCall,
     api_version: &str,
     request: &Map<String, Value>,
 ) -> Digest {
     let mut hash = Sha256::new()
+        .chain_update(who)
+        .chain_update([0])
         .chain_update(call.url())
         .chain_update([0])
         .chain_update(&call.authorities)
@@ -129,10 +132,11 @@ impl ApiServer {
     ) -> Begun {
         let again = request.clone();
         let now = consultation.now;
-        let ids = std::mem::replace(&mut self.ids, consultation.ids);
+        self.own_ids();
+        self.parked = Some(std::mem::replace(&mut self.ids, consultation.ids));
         self.consultation = Some(consultation);
         let (answer, unwritten) = self.work(request, now);
-        self.ids = ids;
+        self.own_ids();
         match self.consultation.take() {
             Some(mut consultation) if !consultation.wanted.is_empty() => {
                 let wanted = std::mem::take(&mut consultation.wanted);
@@ -147,6 +151,19 @@ impl ApiServer {
             }
             _ => (answer, unwritten),
         }
+    }
+
+    /// Draws identifiers for no request in particular: after one that asked others, also
+    /// if it did not come to its end.
+    pub(in crate::server) fn own_ids(&mut self) {
+        if let Some(ids) = self.parked.take() {
+            self.ids = ids;
+        }
+    }
+
+    /// The seed of the cluster, whatever the present request draws from.
+    pub(in crate::server) fn seed(&self) -> u64 {
+        self.parked.as_ref().unwrap_or(&self.ids).seed()
     }
 
     /// Begins a request that may come to ask others.
@@ -186,12 +203,14 @@ impl ApiServer {
         self.consultation.as_ref().is_some_and(waits)
     }
 
-    /// What is said to a review, and the uid of the question.
+    /// What is said to a review, and the uid of the question; `who` is asked, and each of
+    /// several at one place by itself.
     ///
     /// # Errors
     /// Nothing yet: the request has to end here; or there is no time left to ask.
     pub(in crate::server) fn said(
         &mut self,
+        who: &str,
         mut call: HookCall,
         (api_version, kind): (&str, &str),
         mut request: Map<String, Value>,
@@ -200,7 +219,7 @@ impl ApiServer {
             // The server itself writes, as part of something else.
             return Err(Status::internal("there is nobody who could ask a webhook"));
         };
-        let digest = digest(&call, api_version, &request);
+        let digest = digest(who, &call, api_version, &request);
         let uid = uid(digest, consultation.ids.seed());
         if consultation.late {
             return Err(timed_out());

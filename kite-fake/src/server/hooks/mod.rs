@@ -138,6 +138,7 @@ impl ApiServer {
         let url = call.url();
         let api_version = format!("admission.k8s.io/{version}");
         let (uid, said) = self.said(
+            &hook.id,
             call,
             (&api_version, "AdmissionReview"),
             review::request(write, seen),

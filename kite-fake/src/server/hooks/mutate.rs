@@ -151,7 +151,8 @@ impl ApiServer {
             return Err(Failure::Calling(why));
         }
         let patched = unfit::apply(shown, &review.patch).map_err(Status::internal_error)?;
-        if policies::own_kind(write.call).is_some() {
+        if let Some((_, _, kind)) = policies::own_kind(write.call) {
+            unfit::decode(kind, &patched).map_err(Status::internal_error)?;
             let changed = patched != *shown;
             return Ok(Some((patched, changed)));
         }

@@ -76,6 +76,51 @@ fn told(document: &Value, operation: &Value) -> String {
     }
 }
 
+/// Refuses a body of a kind of its own that a patch has made unreadable, in the words of
+/// Go's decoder.
+///
+/// # Errors
+/// A member is of another type than it has.
+pub(super) fn decode(kind: &str, body: &Value) -> Result<(), String> {
+    const MEMBERS: [(&str, &str, &str); 6] = [
+        ("", "", "object"),
+        ("metadata", "v1.ObjectMeta", "object"),
+        ("spec", "Spec", "object"),
+        ("spec.replicas", "int32", "number"),
+        ("target", "v1.ObjectReference", "object"),
+        ("target.name", "string", "string"),
+    ];
+    for (path, type_, wanted) in MEMBERS {
+        let members = path.split('.').filter(|it| !it.is_empty());
+        let found = members.fold(body, |at, member| &at[member]);
+        let what = match found {
+            Value::Null => continue,
+            Value::Object(_) => "object",
+            Value::Array(_) => "array",
+            Value::String(_) => "string",
+            Value::Bool(_) => "bool",
+            Value::Number(number) if number.is_i64() => "number",
+            Value::Number(_) => "number with a point",
+        };
+        if what == wanted {
+            continue;
+        }
+        return Err(if path.is_empty() {
+            format!("json: cannot unmarshal {what} into Go value of type {kind}")
+        } else {
+            let type_ = if type_ == "Spec" {
+                format!("{kind}Spec")
+            } else {
+                type_.to_owned()
+            };
+            format!(
+                "json: cannot unmarshal {what} into Go struct field {kind}.{path} of type {type_}"
+            )
+        });
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

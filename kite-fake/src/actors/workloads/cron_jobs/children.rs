@@ -96,7 +96,9 @@ impl Hands<'_> {
                 };
                 let message = format!("Error creating job: {}", refusal.message);
                 self.tell(events::warning("FailedCreate", message)).await;
-                return if refusal.code == 403 {
+                let causes = refusal.details.iter().flat_map(|it| &it.causes);
+                let mut reasons = causes.map(|it| it.reason.as_str());
+                return if reasons.any(|it| it == "NamespaceTerminating") {
                     Ok(false)
                 } else {
                     Err(error)

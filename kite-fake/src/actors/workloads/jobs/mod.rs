@@ -87,11 +87,14 @@ impl Actor for Jobs {
             return Ok(Next::Done);
         }
         let spec = Spec::of(&object);
-        if spec.is_anothers() {
+        let is_finished = is_finished(&object.data["status"]);
+        if spec.is_anothers() && !is_finished {
             return Ok(Next::Done);
         }
-        if is_finished(&object.data["status"]) {
-            release_all(objects, key).await?;
+        if is_finished {
+            if !spec.is_anothers() {
+                release_all(objects, key).await?;
+            }
             return end(context, objects, key, &object).await;
         }
         sync::sync(context, objects, key, &object).await
@@ -129,7 +132,11 @@ async fn end(
     if is_deleting(job) {
         return Ok(Next::Done);
     }
-    let since = finished_at(&job.data["status"]).unwrap_or_default();
+    // Nobody knows how long ago one ended that does not say when.
+    let since = finished_at(&job.data["status"]).filter(|it| it.parse::<Timestamp>().is_ok());
+    let Some(since) = since else {
+        return Ok(Next::Done);
+    };
     let rest = until(context, since, seconds);
     if !rest.is_zero() {
         return Ok(Next::Later(rest));

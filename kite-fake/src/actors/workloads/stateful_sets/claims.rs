@@ -24,12 +24,23 @@ pub(super) async fn prepare(
         let found = objects.find(&CLAIM, namespace, &claim.name).await?;
         match found {
             // It belonged to a Pod before, and goes.
-            Some(found) if is_deleting(&found) => return Ok(false),
+            Some(found) if is_deleting(&found) || is_of_another(owner, &found, ordinal) => {
+                return Ok(false);
+            }
             Some(_) => {}
             None => make(context, objects, owner, &claim, ordinal).await?,
         }
     }
     Ok(true)
+}
+
+/// Whether a claim goes with a Pod of this number that was there before: it is not to be
+/// used by the next one.
+fn is_of_another(owner: Owner<'_>, claim: &Found, ordinal: i64) -> bool {
+    let policy = &owner.object.data["spec"]["persistentVolumeClaimRetentionPolicy"];
+    let pod = name(owner, ordinal);
+    let mut owners = claim.metadata.owner_references.iter().flatten();
+    policy["whenScaled"] == "Delete" && owners.any(|it| it.kind == "Pod" && it.name == pod)
 }
 
 async fn make(
@@ -71,9 +82,12 @@ pub(super) async fn retain(
         let is_ours = |it: &Value| it["uid"] == uid(owner.object) || it["uid"] == uid(pod);
         let (ours, mut others): (Vec<Value>, Vec<Value>) =
             has.map(|it| json!(it)).partition(is_ours);
+        // Who controls it already decides about it.
+        let is_taken = others.iter().any(|it| it["controller"] == true);
+        let wanted = if is_taken { &[][..] } else { &wanted[..] };
         let same = |a: &Value, b: &Value| a["uid"] == b["uid"];
         let is_right =
-            ours.len() == wanted.len() && ours.iter().zip(&wanted).all(|(a, b)| same(a, b));
+            ours.len() == wanted.len() && ours.iter().zip(wanted).all(|(a, b)| same(a, b));
         if is_right || is_deleting(&found) {
             continue;
         }

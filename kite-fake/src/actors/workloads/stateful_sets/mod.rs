@@ -64,7 +64,9 @@ impl Actor for StatefulSets {
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
         let objects = Objects::new(context, self.name()).seeing(SEEN);
-        let Some(set) = objects.get(key).await? else {
+        // Of one that ends nothing is made any more, its revisions neither.
+        let set = objects.get(key).await?.filter(|set| !is_deleting(set));
+        let Some(set) = set else {
             return Ok(Next::Done);
         };
         let kind = STATEFUL_SET;
@@ -89,9 +91,7 @@ impl Actor for StatefulSets {
             pods,
             next: Next::Done,
         };
-        if !is_deleting(&set) {
-            round.act().await?;
-        }
+        round.act().await?;
         let status = round.status(history.collisions);
         ignore_missing(objects.set_status(key, &set, status).await)?;
         let mut alive: BTreeSet<String> = round
