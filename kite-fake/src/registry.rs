@@ -3,7 +3,7 @@
 mod builtins;
 pub(crate) mod selectable;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
@@ -235,11 +235,14 @@ pub struct Registry {
 impl Registry {
     /// The built-in resources.
     pub fn built_in() -> Self {
-        let mut registry = Self::default();
-        for resource in builtins::resources() {
-            registry.insert(resource);
-        }
-        registry
+        static BUILT_IN: LazyLock<Registry> = LazyLock::new(|| {
+            let mut registry = Registry::default();
+            for resource in builtins::resources() {
+                registry.insert(resource);
+            }
+            registry
+        });
+        BUILT_IN.clone()
     }
 
     /// Adds or replaces one resource.

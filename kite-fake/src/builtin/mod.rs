@@ -286,6 +286,11 @@ pub(crate) fn selects(selector: &Value, labels: &Value) -> bool {
     kinds::workload::selects(selector, labels)
 }
 
+/// Has a new Pod tolerate a lost node for a while.
+pub(crate) fn tolerate_lost_nodes(pod: &mut Value) {
+    kinds::pod::tolerate_lost_nodes(pod);
+}
+
 /// The quality of service of a Pod with this specification.
 pub(crate) fn quality(spec: &Value) -> &'static str {
     kinds::pod::quality(spec)

@@ -14,6 +14,7 @@ impl ApiServer {
         {
             value = super::rules::convert(storage, value);
         }
+        self.bear_for(resource);
         let object = self
             .store
             .put(&resource.collection(), key.clone(), value, resource.epoch);

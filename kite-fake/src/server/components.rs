@@ -69,11 +69,17 @@ impl ApiServer {
         let binding = body::decode(call)?;
         body::check_type(call, &binding)?;
         check_namespace(call, &binding)?;
-        let pods = self.registry.get("", "v1", "pods").cloned();
+        let options = call.write_options("CreateOptions")?;
         let mut call = call.clone();
+        call.target.name = binding["metadata"]["name"].as_str().map(str::to_owned);
+        // It is admitted as what it was sent as.
+        let binding = self.admit_below(&call, binding, options.dry_run)?;
+        call.body = binding.to_string().into();
+        call.content_type = None;
+        call.admitted = true;
+        let pods = self.registry.get("", "v1", "pods").cloned();
         call.resource = pods.ok_or_else(Status::no_such_resource)?;
         call.target.plural.clone_from(&call.resource.plural);
-        call.target.name = binding["metadata"]["name"].as_str().map(str::to_owned);
         call.target.subresource = Some(Subresource::Binding.name().to_owned());
         let outcome = self.subresource(&call)?;
         outcome.ok_or_else(Status::method_not_allowed)

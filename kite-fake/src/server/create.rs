@@ -69,6 +69,9 @@ impl ApiServer {
         let given = text(metadata_mut(&mut object)?, "name").to_owned();
         self.admit_namespace(&resource, &namespace, &given)?;
         refuse_terminating(&resource, &given)?;
+        // The server's own admission, then policies, then webhooks: each sees what the one
+        // before has made of what was sent, before the server names and stamps it.
+        self.mutate_admission(&resource, &mut object, None)?;
         self.mutate_by_policies(call, "CREATE", &mut object, None)?;
         let metadata = metadata_mut(&mut object)?;
         let given = text(metadata, "name").to_owned();
@@ -107,9 +110,6 @@ impl ApiServer {
         let rules = Rules::of(&resource);
         rules.prepare_create(&resource, &mut object);
         certificates::stamp(call, &mut object);
-        if !hooked {
-            self.mutate_admission(&resource, &mut object, None)?;
-        }
         let found = rules.validate_create(&resource, &object);
         if found.errors.is_empty() || resource.is_custom() {
             self.warnings.extend(found.warnings);
@@ -148,7 +148,8 @@ impl ApiServer {
         let object = if options.dry_run {
             Stored::transient(object, 0, resource.epoch)
         } else {
-            size::check(call, &mut object, 0)?;
+            let alone = !(hooked || self.has_mutations());
+            size::check(call, &mut object, alone.then_some(0))?;
             let object = match form {
                 Some(form) => self.commit_form(&resource, &key, form),
                 None => self.commit(&resource, &key, object),
@@ -161,16 +162,14 @@ impl ApiServer {
 }
 
 impl ApiServer {
-    /// A new object as admission leaves it that changes objects. Where webhooks are asked
-    /// they see what was sent, before the server names and stamps it.
+    /// A new object as webhooks leave it.
     fn changed_new(
         &mut self,
         call: &Call,
-        mut object: Value,
+        object: Value,
         name: &str,
         options: &WriteOptions,
     ) -> Result<Value, Status> {
-        self.mutate_admission(&call.resource, &mut object, None)?;
         let write = creation(call, name, options);
         let changed = self.mutate_by_hooks(&write, Some(object))?;
         let mut object = changed.unwrap_or_default();

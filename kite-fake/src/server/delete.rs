@@ -114,14 +114,15 @@ impl ApiServer {
             )));
         }
         let seen = self.seen(resource, &live)?;
+        let mut value = seen.to_value();
+        let grace = grace(resource, &value, options.grace_seconds);
+        // It has been asked about, and goes.
+        if grace == Some(Grace::Pending) {
+            return Ok(Deleted::Waiting(seen));
+        }
         // An eviction was asked about as such.
         if call.target.subresource.is_none() {
             self.admit_deletion(call, &seen, options, true)?;
-        }
-        let mut value = seen.to_value();
-        let grace = grace(resource, &value, options.grace_seconds);
-        if grace == Some(Grace::Pending) {
-            return Ok(Deleted::Waiting(seen));
         }
         let marked = mark(&mut value, options, call, grace);
         let held = is_held(&value);
@@ -227,8 +228,11 @@ impl ApiServer {
             return Ok(());
         };
         let seen = self.seen(&call.resource, &live)?;
-        self.admit_deletion(call, &seen, options, false)?;
         let mut value = seen.to_value();
+        if grace(&call.resource, &value, options.grace_seconds) == Some(Grace::Pending) {
+            return Ok(());
+        }
+        self.admit_deletion(call, &seen, options, false)?;
         if call.resource.conversion.is_some()
             && mark(&mut value, options, call, None)
             && is_held(&value)
@@ -239,7 +243,8 @@ impl ApiServer {
     }
 }
 
-/// Namespaces that the server never gives up (`NamespaceLifecycle`).
+/// What the server never gives up: namespaces (`NamespaceLifecycle`), and the priority
+/// classes of the system, one by one.
 fn refuse_immortal(call: &Call) -> Result<(), Status> {
     let immortal = ["default", "kube-system", "kube-public"];
     if !call.resource.is_custom()

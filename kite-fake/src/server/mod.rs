@@ -154,6 +154,9 @@ pub struct ApiServer {
     /// The identifiers that go on when that request is done: it draws from others, so that
     /// it may be begun again.
     parked: Option<Ids>,
+    /// Policies that changed the object of the present request, and want to see it again
+    /// when others have.
+    reinvocable: Vec<policies::Invocation>,
     /// What a new cluster has that nobody has looked at yet.
     fresh: Vec<&'static fresh::Part>,
     /// What Services have.
@@ -279,6 +282,7 @@ impl ApiServer {
             hooks: Hooks::default(),
             consultation: None,
             parked: None,
+            reinvocable: Vec::new(),
             fresh: Vec::new(),
             allocations: parking_lot::Mutex::default(),
             compaction: compaction::Compaction::default(),

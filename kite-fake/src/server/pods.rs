@@ -48,7 +48,9 @@ impl ApiServer {
                     self.set_account(resource, object)?;
                 }
                 self.set_runtime(resource, object)?;
-                self.set_priority(resource, object)
+                self.set_priority(resource, object)?;
+                crate::builtin::tolerate_lost_nodes(object);
+                Ok(())
             }
             ("", "persistentvolumeclaims") => {
                 if object["spec"]["storageClassName"].is_null()

@@ -25,14 +25,15 @@ const UNSUSPICIOUS: usize = 1_048_576;
 const ESCAPED: usize = 6;
 
 /// Checks the size of an object that is about to be stored; `before` is how large
-/// the stored one is. Where only `managedFields` are too much, they go.
+/// the stored one is, `None` where others than the client may have added to it. Where only
+/// `managedFields` are too much, they go.
 ///
 /// # Errors
 /// 500, in the words of etcd or of its client.
-pub(super) fn check(call: &Call, object: &mut Value, before: usize) -> Result<(), Status> {
+pub(super) fn check(call: &Call, object: &mut Value, before: Option<usize>) -> Result<(), Status> {
     let custom = call.resource.is_custom();
     let longest = call.body.len() * if custom { ESCAPED } else { 1 };
-    if before + longest < UNSUSPICIOUS {
+    if before.is_some_and(|before| before + longest < UNSUSPICIOUS) {
         return Ok(());
     }
     let path = call.resource.plural.len() + call.namespace().len() + call.name().len();

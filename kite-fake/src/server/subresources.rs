@@ -152,7 +152,11 @@ impl ApiServer {
             ))
         };
         named(call, &binding)?;
-        let binding = self.admit_below(call, binding, options.dry_run)?;
+        let binding = if call.admitted {
+            binding
+        } else {
+            self.admit_below(call, binding, options.dry_run)?
+        };
         // Admission may have changed it.
         let node = named(call, &binding)?;
         let uid = &binding["metadata"]["uid"];

@@ -65,13 +65,20 @@ impl Surroundings for Around<'_> {
             &GroupResource::new(group, plural),
             &Key::new(namespace, name),
         );
-        found.map(|object| object.value().clone())
+        let unborn = || {
+            let mut unborn = self.server.unborn(group, plural).iter();
+            unborn.find(|it| is_named(it, namespace, name)).cloned()
+        };
+        found.map(|object| object.value().clone()).or_else(unborn)
     }
 
     fn objects(&self, group: &str, plural: &str, namespace: &str) -> Vec<Value> {
         let resource = GroupResource::new(group, plural);
         let found = self.server.store.range(&resource, Some(namespace), None);
-        found.map(|(_, object)| object.value().clone()).collect()
+        let unborn = self.server.unborn(group, plural).iter();
+        let unborn = unborn.filter(|it| it["metadata"]["namespace"] == namespace);
+        let found = found.map(|(_, object)| object.value().clone());
+        found.chain(unborn.cloned()).collect()
     }
 
     fn may(&self, verb: &str, group: &str, resource: &str, namespace: &str, name: &str) -> bool {
@@ -87,6 +94,12 @@ impl Surroundings for Around<'_> {
         };
         self.server.decide(&self.call.identity, &wanted).allowed
     }
+}
+
+fn is_named(object: &Value, namespace: &str, name: &str) -> bool {
+    let metadata = &object["metadata"];
+    let text = |member: &str| metadata[member].as_str().unwrap_or_default();
+    text("namespace") == namespace && text("name") == name
 }
 
 /// What a webhook says to who asks for an eviction that it refuses.

@@ -7,19 +7,18 @@ use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::backend::{self, hostname, is_listed, publishes_all};
 use super::selecting::{Selecting, selector, selector_text};
-use super::slices::{is_reachable, real_port, target};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::kind::{ENDPOINTS, Key, Kind, POD, SERVICE};
 use crate::actors::mirror::Found;
 use crate::actors::objects::{Deletion, Objects, ignore_missing, is_deleting, text};
+use crate::actors::workloads::pod_state::is_ready;
 
 /// What is read as watches have shown it.
 const SEEN: &[Kind] = &[SERVICE, POD, ENDPOINTS];
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const MANAGER: &str = "endpoint-controller";
-/// Marks those of Services without an address of their own.
-const HEADLESS: &str = "service.kubernetes.io/headless";
 
 /// Plays the endpoints controller: the Pods that a Service selects are in the Endpoints of
 /// its name, those that are ready apart from those that are not. Who edits them is
@@ -98,24 +97,17 @@ fn holds(there: &DynamicObject, labels: &Value, subsets: &Value) -> bool {
 
 /// The labels of the Service, and whose Endpoints these are.
 fn labels(service: &DynamicObject) -> Value {
-    let mut labels = json!(service.metadata.labels.clone().unwrap_or_default());
-    if let Some(labels) = labels.as_object_mut() {
-        if text(service, "/spec/clusterIP") == "None" {
-            labels.insert(HEADLESS.to_owned(), json!(""));
-        } else {
-            labels.remove(HEADLESS);
-        }
-        labels.insert(MANAGED_BY.to_owned(), json!(MANAGER));
-    }
-    labels
+    let mut labels = backend::labels(service);
+    labels.insert(MANAGED_BY.to_owned(), json!(MANAGER));
+    Value::Object(labels)
 }
 
 /// Addresses with the same ports are together; nothing where there are none.
 fn subsets(service: &DynamicObject, pods: &[Found]) -> Value {
     let mut sets: BTreeMap<String, (Value, Vec<Value>, Vec<Value>)> = BTreeMap::new();
-    let mut pods: Vec<&Found> = pods.iter().filter(|pod| is_listed(pod)).collect();
+    let mut pods: Vec<&Found> = pods.iter().filter(|pod| is_listed(service, pod)).collect();
     pods.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
-    let all = service.data["spec"]["publishNotReadyAddresses"] == true;
+    let all = publishes_all(service);
     for pod in pods {
         let Some(ports) = ports(service, pod) else {
             continue;
@@ -148,35 +140,23 @@ fn subsets(service: &DynamicObject, pods: &[Found]) -> Value {
     }
 }
 
-/// Whether something may answer at a Pod's address.
-fn is_listed(pod: &DynamicObject) -> bool {
-    is_reachable(pod) && !is_deleting(pod)
-}
-
-fn is_ready(pod: &DynamicObject) -> bool {
-    let conditions = pod.data["status"]["conditions"].as_array();
-    let mut all = conditions.into_iter().flatten();
-    all.any(|it| it["type"] == "Ready" && it["status"] == "True")
-}
-
 /// The ports of a Service on a Pod; `None` where it has some, and the Pod none of them.
 fn ports(service: &DynamicObject, pod: &DynamicObject) -> Option<Value> {
     let asked = service.data["spec"]["ports"].as_array();
     let asked = asked.map_or(&[][..], Vec::as_slice);
-    let found: Vec<Value> = asked
-        .iter()
-        .filter_map(|port| {
-            let number = real_port(pod, target(port, pod)?)?;
+    let found = backend::ports(service, pod)
+        .into_iter()
+        .map(|(port, number)| {
             let protocol = port["protocol"].as_str().unwrap_or("TCP");
-            let mut port_there = json!({"port": number, "protocol": protocol});
+            let mut told = json!({"port": number, "protocol": protocol});
             for name in ["name", "appProtocol"] {
                 if port[name].as_str().is_some_and(|it| !it.is_empty()) {
-                    port_there[name] = port[name].clone();
+                    told[name] = port[name].clone();
                 }
             }
-            Some(port_there)
-        })
-        .collect();
+            told
+        });
+    let found: Vec<Value> = found.collect();
     (asked.is_empty() || !found.is_empty()).then(|| json!(found))
 }
 
@@ -191,9 +171,8 @@ fn address(service: &DynamicObject, pod: &DynamicObject) -> Value {
             "uid": pod.metadata.uid,
         },
     });
-    let (host, domain) = (text(pod, "/spec/hostname"), text(pod, "/spec/subdomain"));
-    if !host.is_empty() && Some(domain) == service.metadata.name.as_deref() {
-        address["hostname"] = json!(host);
+    if let Some(hostname) = hostname(service, pod) {
+        address["hostname"] = json!(hostname);
     }
     address
 }

@@ -1,5 +1,6 @@
 //! Services: which addresses they lead to, and from where they are reached.
 
+mod backend;
 mod balancers;
 mod endpoints;
 mod mirrored;

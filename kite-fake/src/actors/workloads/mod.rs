@@ -15,7 +15,7 @@ mod nodes;
 mod owned;
 mod placement;
 mod pod_ends;
-mod pod_state;
+pub(super) mod pod_state;
 mod pod_status;
 mod pods;
 mod replicas;

@@ -16,6 +16,8 @@ use crate::actors::objects::{Objects, controller_reference, is_deleting, uid};
 pub(super) struct Owner<'a> {
     pub(super) kind: &'a Kind,
     pub(super) object: &'a DynamicObject,
+    /// What keeps whatever it takes until it has been counted.
+    finalizer: Option<&'static str>,
 }
 
 /// How an object stands to an [`Owner`].
@@ -33,7 +35,19 @@ enum Relation {
 
 impl<'a> Owner<'a> {
     pub(super) fn new(kind: &'a Kind, object: &'a DynamicObject) -> Self {
-        Self { kind, object }
+        Self {
+            kind,
+            object,
+            finalizer: None,
+        }
+    }
+
+    /// The same, which puts a finalizer on what it takes.
+    pub(super) fn keeping(self, finalizer: &'static str) -> Self {
+        Self {
+            finalizer: Some(finalizer),
+            ..self
+        }
     }
 
     fn relation(self, other: &DynamicObject, selector: &Value) -> Relation {
@@ -104,7 +118,14 @@ impl<'a> Owner<'a> {
         }
         let mut owners: Vec<Value> = references(orphan);
         owners.push(controller_reference(self.kind, self.object));
-        let patch = json!({"metadata": {"ownerReferences": owners}});
+        let mut patch = json!({"metadata": {"ownerReferences": owners}});
+        if let Some(finalizer) = self.finalizer {
+            let mut all = orphan.metadata.finalizers.clone().unwrap_or_default();
+            if !all.iter().any(|it| it == finalizer) {
+                all.push(finalizer.to_owned());
+            }
+            patch["metadata"]["finalizers"] = json!(all);
+        }
         let key = Key::of(kind, orphan);
         gone_is_none(objects.merge(&key, Some(orphan), patch).await)
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::actors::objects::{is_deleting, text};
 
 /// Whether all containers of the Pod have ended for good.
-pub(super) fn is_over(pod: &DynamicObject) -> bool {
+pub(in crate::actors) fn is_over(pod: &DynamicObject) -> bool {
     ["Succeeded", "Failed"].contains(&text(pod, "/status/phase"))
 }
 
@@ -25,7 +25,7 @@ fn condition<'a>(pod: &'a DynamicObject, type_: &str) -> Option<&'a Value> {
 }
 
 /// Whether the Pod says that it is ready.
-pub(super) fn is_ready(pod: &DynamicObject) -> bool {
+pub(in crate::actors) fn is_ready(pod: &DynamicObject) -> bool {
     condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True")
 }
 

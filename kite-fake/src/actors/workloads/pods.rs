@@ -79,10 +79,13 @@ impl Actor for Pods {
             addresses.hold(ip.to_bits(), &key);
         }
         let mut keys = Vec::new();
-        if is_over(&change.object) && self.room.lock().see(&key, &change.object) {
-            keys.extend(self.waiting.lock().iter().cloned());
-        } else if !text(&change.object, "/spec/nodeName").is_empty() {
-            self.room.lock().see(&key, &change.object);
+        if !text(&change.object, "/spec/nodeName").is_empty() {
+            let mut waiting = self.waiting.lock();
+            waiting.remove(&key);
+            // It has ended, or takes less than it did.
+            if self.room.lock().see(&key, &change.object) {
+                keys.extend(waiting.iter().cloned());
+            }
         }
         keys.push(key);
         keys

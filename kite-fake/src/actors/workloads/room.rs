@@ -49,18 +49,19 @@ impl Room {
         if node.is_empty() || is_over(pod) {
             return self.release(key);
         }
-        self.hold(key, pod, node);
-        false
+        self.hold(key, pod, node)
     }
 
-    /// A Pod takes its part of a node.
-    pub(super) fn hold(&mut self, key: &Key, pod: &DynamicObject, node: &str) {
+    /// A Pod takes its part of a node. True where that is less of something than before.
+    pub(super) fn hold(&mut self, key: &Key, pod: &DynamicObject, node: &str) -> bool {
         let needs = needs(pod);
-        if let Some((at, before)) = self.held.get(key)
-            && at == node
-            && *before == needs
-        {
-            return;
+        let mut is_less = false;
+        if let Some((at, before)) = self.held.get(key) {
+            if at == node && *before == needs {
+                return false;
+            }
+            let now = |name| needs.get(name).copied().unwrap_or_default();
+            is_less = at != node || before.iter().any(|(name, nano)| now(name) < *nano);
         }
         self.release(key);
         let taken = self.nodes.entry(node.to_owned()).or_default();
@@ -68,6 +69,7 @@ impl Room {
             *taken.entry(name.clone()).or_default() += nano;
         }
         self.held.insert(key.clone(), (node.to_owned(), needs));
+        is_less
     }
 
     /// A Pod is gone, or has ended. True where it had taken something.

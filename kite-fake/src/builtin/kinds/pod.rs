@@ -152,9 +152,8 @@ fn default_http_get(get: &mut Value) {
     default(get, "scheme", "HTTP");
 }
 
-/// A new Pod waits, and has the quality of service that its resources say. It
-/// tolerates a lost node for five minutes, as admission has it.
-pub(in crate::builtin) fn prepare_pod(pod: &mut Value) {
+/// A new Pod tolerates a lost node for five minutes (`DefaultTolerationSeconds`).
+pub(in crate::builtin) fn tolerate_lost_nodes(pod: &mut Value) {
     let spec = object_mut(pod, "spec");
     let mut tolerations = list(spec, "tolerations").to_vec();
     for key in [
@@ -171,6 +170,10 @@ pub(in crate::builtin) fn prepare_pod(pod: &mut Value) {
         }
     }
     set(spec, "tolerations", tolerations);
+}
+
+/// A new Pod waits, and has the quality of service that its resources say.
+pub(in crate::builtin) fn prepare_pod(pod: &mut Value) {
     let class = quality(&pod["spec"]);
     let mut status = json!({"phase": "Pending", "qosClass": class});
     if !list(&pod["spec"], "schedulingGates").is_empty() {

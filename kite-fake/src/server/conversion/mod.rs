@@ -168,13 +168,17 @@ impl ApiServer {
         if resource.conversion.is_none() || resource.version == resource.storage_version {
             return Ok(None);
         }
-        size::check(call, object, before)?;
+        size::check(call, object, Some(before))?;
         let mut sent = object.clone();
         // The store knows it, and nobody else.
         if let Some(metadata) = sent["metadata"].as_object_mut() {
             metadata.remove("resourceVersion");
         }
         let mut stored = self.by_webhook(resource, vec![sent], resource.storage_api_version())?;
+        for object in &mut stored {
+            // It may have become another size.
+            size::check(call, object, None)?;
+        }
         let mut shown = self.by_webhook(resource, stored.clone(), resource.api_version())?;
         match (stored.pop(), shown.pop()) {
             (Some(stored), Some(shown)) => Ok(Some(Form { stored, shown })),

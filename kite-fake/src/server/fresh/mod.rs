@@ -10,7 +10,7 @@ mod cluster;
 mod flow;
 mod services;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -27,6 +27,29 @@ use crate::store::{GroupResource, Key};
 const MANAGER: &str = "kube-apiserver";
 /// Stands for the time of the start in a status.
 const START: &str = "1970-01-01T00:00:00Z";
+
+/// Kinds whose objects have the server look at objects of any other kind: policies at
+/// parameters and rights, webhooks at the Services that they are behind, quotas at what they
+/// count.
+const LOOK_AROUND: [(&str, &str); 5] = [
+    ("", "resourcequotas"),
+    (
+        "admissionregistration.k8s.io",
+        "mutatingadmissionpolicybindings",
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations",
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings",
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "validatingwebhookconfigurations",
+    ),
+];
 
 /// The objects of one kind.
 #[derive(Debug)]
@@ -176,6 +199,37 @@ impl ApiServer {
         self.fresh = all
             .filter(|part| !(roles_are_there && part.is_of_rbac))
             .collect();
+        let is_stored = |(group, plural): &(&str, &str)| {
+            self.store.count(&GroupResource::new(*group, *plural), None) > 0
+        };
+        if LOOK_AROUND.iter().any(is_stored) {
+            self.bear_all();
+        }
+    }
+
+    /// Brings everything into being before something is stored that looks at other objects
+    /// than those that requests are about.
+    pub(super) fn bear_for(&mut self, stored: &Resource) {
+        if LOOK_AROUND.contains(&(stored.group.as_str(), stored.plural.as_str())) {
+            self.bear_all();
+        }
+    }
+
+    fn bear_all(&mut self) {
+        let kinds = self.fresh.iter();
+        let kinds = kinds.filter_map(|it| self.registry.get(it.group, it.version, it.plural));
+        let kinds: Vec<Arc<Resource>> = kinds.cloned().collect();
+        for kind in kinds {
+            self.bear(&kind);
+        }
+    }
+
+    /// Objects of a kind that are there but have not been looked at yet; as they are in
+    /// every cluster, without uids.
+    pub(super) fn unborn(&self, group: &str, plural: &str) -> &'static [Value] {
+        let mut parts = self.fresh.iter();
+        let part = parts.find(|it| it.group == group && it.plural == plural);
+        part.map_or(&[], |part| part.objects())
     }
 
     /// Brings the objects of a kind into being that somebody looks at first.

@@ -69,12 +69,15 @@ impl ApiServer {
         if !again.wanted {
             return Ok(object);
         }
-        // The server's own admission goes first in the second round, too.
+        // The server's own admission and policies go first in the second round, too.
         if let Some(object) = &mut object
-            && write.subresource().is_empty()
+            && policies::own_kind(write.call).is_none()
         {
             let before = object.clone();
-            self.mutate_admission(&write.call.resource, object, write.old)?;
+            if write.subresource().is_empty() {
+                self.mutate_admission(&write.call.resource, object, write.old)?;
+            }
+            self.mutate_again(write.call, write.operation, object, write.old)?;
             if *object != before {
                 again.all_asked();
             }

@@ -11,6 +11,8 @@ mod mutations;
 #[cfg(feature = "cel")]
 mod patches;
 
+pub(super) use mutations::Invocation;
+
 use std::sync::Arc;
 
 use serde_json::Value;

@@ -16,8 +16,18 @@ static BINDINGS: LazyLock<GroupResource> =
 static POLICIES: LazyLock<GroupResource> =
     LazyLock::new(|| GroupResource::new(GROUP, "mutatingadmissionpolicies"));
 
+/// What came of a policy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Invoked {
+    /// Its conditions do not hold, or cannot be evaluated.
+    No,
+    Unchanged,
+    Changed,
+}
+
 /// A policy with a binding and one set of parameters that are about a write.
-struct Invocation {
+#[derive(Debug)]
+pub(in crate::server) struct Invocation {
     policy: String,
     binding: String,
     spec: Value,
@@ -63,6 +73,7 @@ impl ApiServer {
         object: &mut Value,
         old: Option<&Value>,
     ) -> Result<(), Status> {
+        self.reinvocable.clear();
         // Policies say nothing of policies, lest they lock themselves in.
         if !self.has_mutations() || call.resource.group == GROUP {
             return Ok(());
@@ -72,24 +83,53 @@ impl ApiServer {
         if let Some(first) = invocations.first().filter(|_| is_scale) {
             return Err(unsupported(call, &first.policy));
         }
-        let mut again: Vec<&Invocation> = Vec::new();
         let mut changed = false;
-        for invocation in &invocations {
-            changed |= self.invoke(call, operation, invocation, object, old, &mut failures)?;
-            if invocation.spec["reinvocationPolicy"] == "IfNeeded" {
-                again.push(invocation);
+        for invocation in invocations {
+            let invoked = self.invoke(call, operation, &invocation, object, old, &mut failures)?;
+            changed |= invoked == Invoked::Changed;
+            // One whose conditions did not hold is not asked again.
+            if invoked != Invoked::No && invocation.spec["reinvocationPolicy"] == "IfNeeded" {
+                self.reinvocable.push(invocation);
             }
         }
-        if changed {
-            for invocation in again {
-                self.invoke(call, operation, invocation, object, old, &mut failures)?;
-            }
+        // What failed is told already.
+        if changed && failures.is_empty() {
+            self.invoke_again(call, operation, object, old, &mut failures)?;
         }
-        if failures.is_empty() {
-            Ok(())
-        } else {
-            Err(refusal(call, object, &failures))
+        told(call, object, &failures)
+    }
+
+    /// Has those policies change an object again that did so before, and want to see what
+    /// others have made of it since; whether it is another one now.
+    pub(in crate::server) fn mutate_again(
+        &mut self,
+        call: &Call,
+        operation: &'static str,
+        object: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<bool, Status> {
+        let mut failures = Vec::new();
+        let changed = self.invoke_again(call, operation, object, old, &mut failures)?;
+        told(call, object, &failures)?;
+        Ok(changed)
+    }
+
+    fn invoke_again(
+        &mut self,
+        call: &Call,
+        operation: &'static str,
+        object: &mut Value,
+        old: Option<&Value>,
+        failures: &mut Vec<Failure>,
+    ) -> Result<bool, Status> {
+        let reinvocable = std::mem::take(&mut self.reinvocable);
+        let mut changed = false;
+        for invocation in &reinvocable {
+            let invoked = self.invoke(call, operation, invocation, object, old, failures)?;
+            changed |= invoked == Invoked::Changed;
         }
+        self.reinvocable = reinvocable;
+        Ok(changed)
     }
 
     /// Refuses a request whose body is of a kind of its own, if a policy would change it:
@@ -155,7 +195,7 @@ impl ApiServer {
         (found, failures)
     }
 
-    /// Carries out the mutations of a policy; whether the object is another one now.
+    /// Carries out the mutations of a policy.
     fn invoke(
         &mut self,
         call: &Call,
@@ -164,7 +204,7 @@ impl ApiServer {
         object: &mut Value,
         old: Option<&Value>,
         failures: &mut Vec<Failure>,
-    ) -> Result<bool, Status> {
+    ) -> Result<Invoked, Status> {
         let Invocation {
             spec,
             params,
@@ -195,10 +235,10 @@ impl ApiServer {
         };
         match about.of(&seen).meets(&self.store, spec, params) {
             Ok(true) => {}
-            Ok(false) => return Ok(false),
+            Ok(false) => return Ok(Invoked::No),
             Err(why) => {
                 fail(why);
-                return Ok(false);
+                return Ok(Invoked::No);
             }
         }
         let mut changed = false;
@@ -220,8 +260,9 @@ impl ApiServer {
             } else {
                 self.in_version_of(asked, seen)?
             };
+            return Ok(Invoked::Changed);
         }
-        Ok(changed)
+        Ok(Invoked::Unchanged)
     }
 
     /// The parameters of a binding, each for an invocation of its own.
@@ -242,6 +283,14 @@ impl ApiServer {
             );
         }
         Ok(params)
+    }
+}
+
+fn told(call: &Call, object: &Value, failures: &[Failure]) -> Result<(), Status> {
+    if failures.is_empty() {
+        Ok(())
+    } else {
+        Err(refusal(call, object, failures))
     }
 }
 

@@ -36,7 +36,10 @@ pub(super) async fn sync(
         objects,
         owner,
     };
-    let mut claimed = owner.claim(objects, &POD, spec.selector()).await?;
+    let mut claimed = owner
+        .keeping(super::pods::FINALIZER)
+        .claim(objects, &POD, spec.selector())
+        .await?;
     let completions = spec.completions().unwrap_or_default();
     if spec.is_indexed() {
         claimed.sort_by_key(|it| index(it, completions));
