@@ -53,6 +53,7 @@ mod queue;
 mod references;
 mod rules;
 pub mod schedule;
+mod selecting;
 mod services;
 mod snapshots;
 mod standard;

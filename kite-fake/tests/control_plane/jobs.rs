@@ -42,13 +42,8 @@ impl World {
         world
     }
 
-    /// All, and the names of those that have not ended.
-    async fn pods(&self) -> Vec<DynamicObject> {
-        self.list(&POD).await
-    }
-
     async fn phases(&self) -> Vec<String> {
-        let pods = self.pods().await;
+        let pods = self.pods("").await;
         let mut all: Vec<String> = pods
             .iter()
             .map(|it| it.data["status"]["phase"].as_str().unwrap().to_owned())
@@ -86,7 +81,7 @@ async fn a_job_completes_when_its_pods_have() {
     assert_eq!(reason(&status, "Complete"), "CompletionsReached");
     assert!(status["completionTime"].is_string());
     assert_eq!(world.phases().await, ["Succeeded"; 3]);
-    for pod in world.pods().await {
+    for pod in world.pods("").await {
         assert!(!is_tracked(&pod));
         let labels = pod.metadata.labels.clone().unwrap();
         assert_eq!(labels["batch.kubernetes.io/job-name"], "j");
@@ -107,7 +102,7 @@ async fn a_job_has_as_many_pods_as_may_run_at_a_time() {
         (&status["active"], &status["ready"]),
         (&json!(2), &json!(2))
     );
-    assert!(world.pods().await.iter().all(is_tracked));
+    assert!(world.pods("").await.iter().all(is_tracked));
     world
         .merge(&JOB, "j", json!({"spec": {"parallelism": 4}}))
         .await;
@@ -122,7 +117,7 @@ async fn a_job_has_as_many_pods_as_may_run_at_a_time() {
         (&status["active"], &status["failed"]),
         (&json!(1), &Value::Null)
     );
-    assert_eq!(world.pods().await.len(), 1);
+    assert_eq!(world.pods("").await.len(), 1);
     world.rules.clear(Stage::POD_ENDED);
     world.is_quiet().await;
     assert_eq!(world.status(&JOB, "j").await["succeeded"], 5);
@@ -164,7 +159,7 @@ async fn restarts_of_containers_count_as_well() {
     world.is_quiet().await;
     let status = world.status(&JOB, "j").await;
     assert_eq!(reason(&status, "Failed"), "BackoffLimitExceeded");
-    assert!(world.pods().await.is_empty());
+    assert!(world.pods("").await.is_empty());
     world.end().await;
 }
 
@@ -186,7 +181,7 @@ async fn a_job_past_its_deadline_ends_its_pods() {
         (&status["failed"], &status["active"]),
         (&json!(2), &Value::Null)
     );
-    assert!(world.pods().await.is_empty());
+    assert!(world.pods("").await.is_empty());
     world.end().await;
 }
 
@@ -197,7 +192,7 @@ async fn a_suspended_job_has_no_pods() {
     world.is_quiet().await;
     let status = world.status(&JOB, "j").await;
     assert_eq!(reason(&status, "Suspended"), "JobSuspended");
-    assert!(status["startTime"].is_null() && world.pods().await.is_empty());
+    assert!(status["startTime"].is_null() && world.pods("").await.is_empty());
     world
         .merge(&JOB, "j", json!({"spec": {"suspend": false}}))
         .await;
@@ -214,7 +209,7 @@ async fn a_suspended_job_has_no_pods() {
         (&status["active"], &status["failed"]),
         (&Value::Null, &Value::Null)
     );
-    assert!(world.pods().await.is_empty());
+    assert!(world.pods("").await.is_empty());
     world.end().await;
 }
 
@@ -235,7 +230,7 @@ async fn an_indexed_job_does_each_index_once() {
         ),
         (&json!("0,2-4"), &json!(4), &json!(1))
     );
-    let pods = world.pods().await;
+    let pods = world.pods("").await;
     let names = pods
         .iter()
         .map(|it| it.data["spec"]["hostname"].as_str().unwrap());
@@ -273,6 +268,9 @@ async fn indexes_fail_by_themselves() {
     let spec = json!({"completionMode": "Indexed", "completions": 3, "parallelism": 3,
         "backoffLimitPerIndex": 1});
     world.job("j", spec.clone()).await;
+    // There is no limit for all of them together.
+    let made = world.get(&JOB, "j").await;
+    assert_eq!(made.data["spec"]["backoffLimit"], i32::MAX);
     let mut most = spec;
     most["maxFailedIndexes"] = json!(0);
     world.job("most", most).await;
@@ -351,7 +349,7 @@ async fn a_success_policy_ends_the_rest() {
         (&status["succeeded"], &status["failed"]),
         (&json!(2), &Value::Null)
     );
-    assert_eq!(world.pods().await.len(), 2);
+    assert_eq!(world.pods("").await.len(), 2);
     world.end().await;
 }
 
@@ -366,7 +364,7 @@ async fn a_pod_that_ends_is_replaced_as_the_job_says() {
         .job("late", json!({"podReplacementPolicy": "Failed"}))
         .await;
     world.settle().await;
-    for pod in world.pods().await {
+    for pod in world.pods("").await {
         world
             .delete(&POD, pod.metadata.name.as_ref().unwrap())
             .await;
@@ -407,7 +405,7 @@ async fn a_finished_job_goes_after_its_time() {
     tokio::time::sleep(15 * SECOND).await;
     world.settle().await;
     assert!(world.find(&JOB, "j").await.is_none());
-    assert!(world.pods().await.is_empty());
+    assert!(world.pods("").await.is_empty());
     world.end().await;
 }
 
@@ -425,7 +423,7 @@ async fn no_pod_is_held_by_a_job_that_goes() {
         world.delete_by(&JOB, name, &how).await;
         world.is_quiet().await;
         assert!(world.find(&JOB, name).await.is_none(), "{name}");
-        assert!(world.pods().await.is_empty(), "{name}");
+        assert!(world.pods("").await.is_empty(), "{name}");
     }
     world
         .job("orphan", json!({"parallelism": 2, "completions": 4}))
@@ -438,7 +436,7 @@ async fn no_pod_is_held_by_a_job_that_goes() {
     world.delete_by(&JOB, "orphan", &orphan).await;
     world.is_quiet().await;
     assert!(world.find(&JOB, "orphan").await.is_none());
-    let pods = world.pods().await;
+    let pods = world.pods("").await;
     assert_eq!(pods.len(), 2);
     assert!(
         pods.iter()
@@ -460,7 +458,7 @@ async fn a_pod_that_never_got_a_node_holds_nothing_up() {
         )
         .await;
     world.settle().await;
-    for pod in world.pods().await {
+    for pod in world.pods("").await {
         world
             .delete(&POD, pod.metadata.name.as_ref().unwrap())
             .await;
@@ -468,7 +466,7 @@ async fn a_pod_that_never_got_a_node_holds_nothing_up() {
     world.is_quiet().await;
     let status = world.status(&JOB, "j").await;
     assert_eq!(reason(&status, "Failed"), "BackoffLimitExceeded");
-    assert!(world.pods().await.is_empty());
+    assert!(world.pods("").await.is_empty());
     world.end().await;
 }
 

@@ -1,4 +1,4 @@
-//! What the actors of `control_plane()` make of Pods, Jobs, budgets and Services.
+//! What the actors of `control_plane()` make of Pods, workloads, budgets and Services.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,7 +8,12 @@
 
 mod budgets;
 mod cron_jobs;
+mod daemon_sets;
+mod deployments;
 mod jobs;
 mod pods;
+mod replicas;
+mod restarts;
 mod services;
+mod stateful_sets;
 mod world;

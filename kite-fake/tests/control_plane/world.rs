@@ -35,6 +35,13 @@ impl World {
     }
 
     pub async fn on(cluster: FakeCluster, rules: Arc<Rules>) -> Self {
+        let world = Self::begun(cluster, rules);
+        world.settle().await;
+        world
+    }
+
+    /// The actors have just begun.
+    pub fn begun(cluster: FakeCluster, rules: Arc<Rules>) -> Self {
         let stop = cluster.stopped().child_token();
         let actors = Actors::spawn(
             &cluster.control_plane_client(),
@@ -43,14 +50,12 @@ impl World {
             control_plane(),
             &stop,
         );
-        let world = Self {
+        Self {
             cluster,
             rules,
             actors,
             stop,
-        };
-        world.settle().await;
-        world
+        }
     }
 
     /// The actors are killed and others take over.
@@ -110,15 +115,25 @@ impl World {
     }
 
     pub async fn list(&self, kind: &Kind) -> Vec<DynamicObject> {
-        let api = kind.api(&self.cluster.client(), NS);
-        api.list(&ListParams::default()).await.unwrap().items
+        self.list_by(kind, "").await
     }
 
-    pub async fn merge(&self, kind: &Kind, name: &str, patch: Value) {
+    /// Objects with these labels, by name.
+    pub async fn list_by(&self, kind: &Kind, labels: &str) -> Vec<DynamicObject> {
         let api = kind.api(&self.cluster.client(), NS);
-        api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .unwrap();
+        let params = ListParams::default().labels(labels);
+        api.list(&params).await.unwrap().items
+    }
+
+    pub async fn pods(&self, labels: &str) -> Vec<DynamicObject> {
+        self.list_by(&kind::POD, labels).await
+    }
+
+    pub async fn merge(&self, kind: &Kind, name: &str, patch: Value) -> DynamicObject {
+        let api = kind.api(&self.cluster.client(), kind.namespaced.then_some("default"));
+        let params = PatchParams::default();
+        let patched = api.patch(name, &params, &Patch::Merge(patch)).await;
+        patched.unwrap()
     }
 
     pub async fn delete(&self, kind: &Kind, name: &str) {
@@ -182,4 +197,42 @@ pub fn condition<'a>(status: &'a Value, type_: &str) -> &'a Value {
     let all = status["conditions"].as_array().into_iter().flatten();
     let mut found = all.filter(|it| it["type"] == type_);
     found.next().unwrap_or(&Value::Null)
+}
+
+/// A Pod template with a label `app` and one container.
+pub fn template(app: &str, image: &str) -> Value {
+    json!({
+        "metadata": {"labels": {"app": app}},
+        "spec": {"containers": [{"name": "c", "image": image}]},
+    })
+}
+
+/// A workload of `replicas` Pods.
+pub fn workload(name: &str, replicas: u32, image: &str) -> Value {
+    json!({
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": template(name, image),
+        },
+    })
+}
+
+pub fn names(objects: &[DynamicObject]) -> Vec<&str> {
+    let names = objects.iter().map(|it| it.metadata.name.as_deref());
+    names.map(Option::unwrap_or_default).collect()
+}
+
+pub fn annotation<'a>(object: &'a DynamicObject, name: &str) -> Option<&'a str> {
+    let annotations = object.metadata.annotations.as_ref()?;
+    annotations.get(name).map(String::as_str)
+}
+
+/// Status and reason of a condition of an object.
+pub fn told(object: &DynamicObject, kind: &str) -> Option<(String, String)> {
+    let conditions = object.data["status"]["conditions"].as_array()?;
+    let it = conditions.iter().find(|it| it["type"] == kind)?;
+    let word = |field: &str| it[field].as_str().unwrap_or_default().to_owned();
+    Some((word("status"), word("reason")))
 }

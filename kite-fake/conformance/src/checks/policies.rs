@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::Checked;
+use crate::answer::{Answer, differs};
 use crate::site::{Site, map, maps};
+use crate::{Checked, Failure};
 
 table! { Policies;
     a_policy_changes_what_is_written:
@@ -46,28 +47,33 @@ async fn bound(s: &Site, ns: &str, condition: &str) -> Checked {
     Ok(())
 }
 
-async fn a_policy_changes_what_is_written(s: Site) -> Checked {
-    let ns = s.namespace().await?;
-    bound(&s, &ns, "object.metadata.name.startsWith('a')").await?;
-    // A server looks at its policies now and then.
+/// An object that a bound policy has marked: a server looks at its policies now and then.
+async fn marked(s: &Site, ns: &str) -> Result<Answer, Failure> {
     for number in 0..200 {
         let made = s
-            .post(&maps(&ns), &map(&format!("a{number}"), &json!({"k": "v"})))
+            .post(&maps(ns), &map(&format!("a{number}"), &json!({"k": "v"})))
             .await?;
         let made = made.expect(201)?;
         if made.text("/data/marked") == "yes" {
-            made.is("/data/k", "v")?;
-            return Ok(());
+            return Ok(made);
         }
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
-    crate::answer::differs("nothing was changed in 20 s")
+    differs("nothing was changed in 20 s")
+}
+
+async fn a_policy_changes_what_is_written(s: Site) -> Checked {
+    let ns = s.namespace().await?;
+    bound(&s, &ns, "object.metadata.name.startsWith('a')").await?;
+    marked(&s, &ns).await?.is("/data/k", "v")?;
+    Ok(())
 }
 
 async fn a_policy_whose_condition_is_false_changes_nothing(s: Site) -> Checked {
     let ns = s.namespace().await?;
     bound(&s, &ns, "object.metadata.name.startsWith('a')").await?;
-    s.wait().await;
+    // Now it is in effect.
+    marked(&s, &ns).await?;
     let made = s.post(&maps(&ns), &map("b", &json!({"k": "v"}))).await?;
     made.expect(201)?.is("/data", json!({"k": "v"}))?;
     Ok(())

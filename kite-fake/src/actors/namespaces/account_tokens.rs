@@ -3,8 +3,7 @@
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::Request;
-use kube::api::DynamicObject;
+use kube::api::{DynamicObject, PostParams};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -132,17 +131,12 @@ async fn token(
         "kind": "TokenRequest",
         "spec": {"expirationSeconds": SECONDS, "boundObjectRef": reference},
     });
-    let doing = "asking for a token";
-    let path = format!(
-        "/api/v1/namespaces/{}/serviceaccounts/{account}/token",
-        key.space()
-    );
-    let request = Request::post(path)
-        .header(http::header::CONTENT_TYPE, "application/json")
-        .body(body.to_string().into_bytes())
-        .map_err(|e| api_error(doing)(kube::Error::HttpError(e)))?;
-    let answer = context.client.request::<Value>(request).await;
-    let answer = answer.map_err(api_error(doing))?;
+    let accounts = SERVICE_ACCOUNT.api(&context.client, key.namespace.as_deref());
+    let params = PostParams::default();
+    let answer = accounts
+        .create_subresource::<_, Value>("token", account, &params, &body)
+        .await;
+    let answer = answer.map_err(api_error("asking for a token"))?;
     Ok(answer["status"]["token"]
         .as_str()
         .unwrap_or_default()

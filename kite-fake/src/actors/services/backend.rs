@@ -1,5 +1,7 @@
 //! What a Service leads to: which Pods answer for it, where, and on what ports.
 
+use std::collections::BTreeMap;
+
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
@@ -46,6 +48,32 @@ pub(super) fn labels(service: &DynamicObject) -> Map<String, Value> {
         labels.insert(HEADLESS.to_owned(), json!(""));
     }
     labels
+}
+
+/// The labels that a Service selects by.
+pub(super) fn selector(service: &DynamicObject) -> BTreeMap<String, String> {
+    let pairs = service.data["spec"]["selector"].as_object();
+    let pairs = pairs.into_iter().flatten();
+    pairs
+        .map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned()))
+        .collect()
+}
+
+/// The same as a query.
+pub(super) fn selector_text(service: &DynamicObject) -> String {
+    let pairs = selector(service).into_iter();
+    let pairs: Vec<String> = pairs
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    pairs.join(",")
+}
+
+/// The same as the selector of other kinds; null where it selects nothing.
+pub(super) fn label_selector(service: &DynamicObject) -> Value {
+    match selector(service) {
+        none if none.is_empty() => Value::Null,
+        pairs => json!({"matchLabels": pairs}),
+    }
 }
 
 /// The ports of a Service, and where each is on the Pod; those that the Pod has.

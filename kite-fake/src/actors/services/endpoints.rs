@@ -7,12 +7,14 @@ use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::backend::{self, hostname, is_listed, publishes_all};
-use super::selecting::{Selecting, selector, selector_text};
+use super::backend::{
+    self, hostname, is_listed, label_selector, publishes_all, selector, selector_text,
+};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::kind::{ENDPOINTS, Key, Kind, POD, SERVICE};
 use crate::actors::mirror::Found;
 use crate::actors::objects::{Deletion, Objects, ignore_missing, is_deleting, text};
+use crate::actors::selecting::Selecting;
 use crate::actors::workloads::pod_state::is_ready;
 
 /// What is read as watches have shown it.
@@ -40,7 +42,10 @@ impl Actor for Endpoints {
 
     fn keys(&self, change: &Change) -> Vec<Key> {
         if change.kind == SERVICE {
-            return self.selecting.lock().saw_service(change);
+            return self
+                .selecting
+                .lock()
+                .saw_selector(change, label_selector(&change.object));
         }
         if change.kind == POD {
             return self.selecting.lock().saw_pod(change);

@@ -4,7 +4,6 @@ mod backend;
 mod balancers;
 mod endpoints;
 mod mirrored;
-mod selecting;
 mod slices;
 
 pub use balancers::LoadBalancers;

@@ -7,8 +7,9 @@ use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::backend::{self, hostname, is_reachable, ports, publishes_all};
-use super::selecting::{Selecting, selector, selector_text};
+use super::backend::{
+    self, hostname, is_reachable, label_selector, ports, publishes_all, selector, selector_text,
+};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::kind::{ENDPOINT_SLICE, Key, Kind, POD, SERVICE};
 use crate::actors::labels::labels;
@@ -16,6 +17,7 @@ use crate::actors::mirror::Found;
 use crate::actors::objects::{
     Deletion, Objects, controller_reference, ignore_missing, is_deleting, text,
 };
+use crate::actors::selecting::Selecting;
 use crate::actors::workloads::pod_state::is_ready;
 
 pub(super) const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -49,7 +51,10 @@ impl Actor for EndpointSlices {
 
     fn keys(&self, change: &Change) -> Vec<Key> {
         if change.kind == SERVICE {
-            return self.selecting.lock().saw_service(change);
+            return self
+                .selecting
+                .lock()
+                .saw_selector(change, label_selector(&change.object));
         }
         if change.kind == POD {
             return self.selecting.lock().saw_pod(change);

@@ -1,6 +1,5 @@
 //! How many Pods may be disrupted.
 
-use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,6 +15,7 @@ use crate::actors::kind::{BUDGET, Key, Kind, POD};
 use crate::actors::labels::selects;
 use crate::actors::mirror::Found;
 use crate::actors::objects::{Objects, ignore_missing, is_deleting};
+use crate::actors::selecting::Selecting;
 
 /// What is read as watches have shown it.
 const SEEN: &[Kind] = &[BUDGET, POD];
@@ -27,48 +27,7 @@ const COMPONENT: &str = "controllermanager";
 /// healthy, how many have to be, and so how many may be evicted.
 #[derive(Debug, Default)]
 pub struct DisruptionBudgets {
-    known: Mutex<Known>,
-}
-
-/// Which budgets are about which Pods.
-#[derive(Debug, Default)]
-struct Known {
-    /// What budgets select, by namespace.
-    selectors: HashMap<String, BTreeMap<Key, Value>>,
-    /// Pods as they were last seen: their labels may have been others.
-    seen: HashMap<Key, Found>,
-}
-
-impl Known {
-    fn saw_budget(&mut self, change: &Change) -> Vec<Key> {
-        let key = change.key();
-        let beside = self.selectors.entry(key.space().to_owned()).or_default();
-        if change.gone {
-            beside.remove(&key);
-            if beside.is_empty() {
-                self.selectors.remove(key.space());
-            }
-            return Vec::new();
-        }
-        let selector = change.object.data["spec"]["selector"].clone();
-        beside.insert(key.clone(), selector);
-        vec![key]
-    }
-
-    fn saw_pod(&mut self, change: &Change) -> Vec<Key> {
-        let (key, now) = (change.key(), &change.object);
-        let before = if change.gone {
-            self.seen.remove(&key)
-        } else {
-            self.seen.insert(key.clone(), now.clone())
-        };
-        let before = before.filter(|before| before.metadata.labels != now.metadata.labels);
-        let beside = self.selectors.get(key.space()).into_iter().flatten();
-        let concerned = beside.filter(|(_, selector)| {
-            selects(selector, now) || before.as_ref().is_some_and(|it| selects(selector, it))
-        });
-        concerned.map(|(budget, _)| budget.clone()).collect()
-    }
+    selecting: Mutex<Selecting>,
 }
 
 #[async_trait]
@@ -82,11 +41,11 @@ impl Actor for DisruptionBudgets {
     }
 
     fn keys(&self, change: &Change) -> Vec<Key> {
-        let mut known = self.known.lock();
+        let mut selecting = self.selecting.lock();
         if change.kind == BUDGET {
-            known.saw_budget(change)
+            selecting.saw_selector(change, change.object.data["spec"]["selector"].clone())
         } else {
-            known.saw_pod(change)
+            selecting.saw_pod(change)
         }
     }
 

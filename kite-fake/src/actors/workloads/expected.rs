@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use http::Request;
 use serde_json::Value;
 
 use super::owned::{Controller, controller};
+use super::shares::{share, up};
 use crate::actors::actor::{ActorError, Context};
 use crate::actors::kind::{DEPLOYMENT, Kind, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET};
 use crate::actors::mirror::Found;
@@ -46,20 +46,11 @@ pub(super) async fn expected(
         Err(why) => return Ok(Err(why)),
     };
     let desired = if most.is_null() {
-        part(least, pods)
+        share(least, pods, up).unwrap_or_default()
     } else {
-        (pods - part(most, pods)).max(0)
+        (pods - share(most, pods, up).unwrap_or_default()).max(0)
     };
     Ok(Ok(Expected { pods, desired }))
-}
-
-/// A number, or a share that is rounded up.
-fn part(said: &Value, of: i64) -> i64 {
-    said.as_i64().unwrap_or_else(|| {
-        let percent = said.as_str().and_then(|it| it.strip_suffix('%'));
-        let percent: i64 = percent.and_then(|it| it.parse().ok()).unwrap_or_default();
-        (percent * of + 99) / 100
-    })
 }
 
 /// For how many Pods their controllers ask. Those that are nobody's do not count.
@@ -147,40 +138,19 @@ async fn by_scale(
     } else {
         format!("{}.{}", kind.plural, kind.group)
     };
-    let root = if kind.group.is_empty() { "api" } else { "apis" };
-    let path = format!(
-        "/{root}/{}/namespaces/{namespace}/{}/{}/scale",
-        kind.api_version(),
-        kind.plural,
-        owner.name
-    );
-    let doing = "reading a scale";
-    let request = Request::get(path)
-        .body(Vec::new())
-        .map_err(|e| api_error(doing)(kube::Error::HttpError(e)))?;
-    match context.client.request::<Value>(request).await {
-        Ok(scale) if scale["metadata"]["uid"] == owner.uid => {
-            let count = scale["spec"]["replicas"].as_i64().unwrap_or_default();
-            Ok(Ok(Some((owner.uid.to_owned(), count))))
+    let scale = kind
+        .api(&context.client, Some(namespace))
+        .get_scale(owner.name)
+        .await;
+    match scale {
+        Ok(scale) if scale.metadata.uid.as_deref() == Some(owner.uid) => {
+            let count = scale.spec.and_then(|it| it.replicas).unwrap_or_default();
+            Ok(Ok(Some((owner.uid.to_owned(), count.into()))))
         }
         Ok(_) => Ok(Ok(None)),
         Err(kube::Error::Api(status)) if status.code == 404 || status.code == 405 => Ok(Err(
             format!("{resource} does not implement the scale subresource"),
         )),
-        Err(error) => Err(api_error(doing)(error)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn shares_are_rounded_up() {
-        assert_eq!(part(&json!(2), 7), 2);
-        assert_eq!(part(&json!("50%"), 7), 4);
-        assert_eq!(part(&json!("0%"), 7), 0);
+        Err(error) => Err(api_error("reading a scale")(error)),
     }
 }

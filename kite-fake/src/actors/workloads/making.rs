@@ -1,41 +1,44 @@
-//! Making Pods, which may be refused.
+//! Making Pods and other objects, which may be refused.
 
 use std::time::Duration;
 
+use kube::api::DynamicObject;
 use serde_json::Value;
 
-use super::owned::Owner;
 use crate::actors::actor::ActorError;
-use crate::actors::kind::POD;
+use crate::actors::kind::Kind;
 use crate::actors::mirror::Found;
 use crate::actors::objects::Objects;
 
-/// After which time a Pod that could not be made is tried again.
+/// After which time what could not be made is tried again.
 pub(super) const TRY_AGAIN: Duration = Duration::from_secs(5);
 
-/// What came of making a Pod.
+/// What came of making an object.
 #[derive(Debug)]
 pub(super) enum Made {
-    Pod(Found),
-    /// There is no place for it: its namespace ends, or one of its name is there.
+    Object(Found),
+    /// One of its name is there.
+    Exists,
+    /// There is no place for it: its namespace ends.
     Nothing,
     /// The API server does not allow it, in these words.
     Refused(String),
 }
 
-/// Makes a Pod of `owner`.
+/// Makes an object of `kind` beside `owner`.
 ///
 /// # Errors
 /// An [`ActorError`] if nobody knows what came of it.
 pub(super) async fn make(
     objects: Objects<'_>,
-    owner: Owner<'_>,
+    owner: &DynamicObject,
+    kind: &Kind,
     body: Value,
 ) -> Result<Made, ActorError> {
-    let namespace = owner.object.metadata.namespace.as_deref();
-    match objects.create(&POD, namespace, body).await {
-        Ok(Some(pod)) => Ok(Made::Pod(pod)),
-        Ok(None) => Ok(Made::Nothing),
+    let namespace = owner.metadata.namespace.as_deref();
+    match objects.create(kind, namespace, body).await {
+        Ok(Some(made)) => Ok(Made::Object(made)),
+        Ok(None) => Ok(Made::Exists),
         Err(error) => {
             // What else goes wrong passes, and is tried again soon.
             let refusal = error

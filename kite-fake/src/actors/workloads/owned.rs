@@ -1,12 +1,13 @@
 //! What a controller owns: the objects that name it as theirs and that it selects.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use crate::actors::actor::{ActorError, Change};
-use crate::actors::kind::{Key, Kind};
+use crate::actors::kind::{Key, Kind, REPLICATION_CONTROLLER};
 use crate::actors::labels::selects;
 use crate::actors::mirror::Found;
 use crate::actors::objects::{Objects, controller_reference, is_deleting, uid};
@@ -61,9 +62,9 @@ impl<'a> Owner<'a> {
         }
     }
 
-    /// The objects of `kind` that this one controls. Those that `selector` selects and
-    /// nobody controls become its own, and those of its own that it does not select are
-    /// let go, unless the owner is being deleted.
+    /// The objects of `kind` that this one controls. Those that it selects and nobody
+    /// controls become its own, and those of its own that it does not select are let go,
+    /// unless the owner is being deleted.
     ///
     /// # Errors
     /// An [`ActorError`] if the API server refuses.
@@ -71,9 +72,8 @@ impl<'a> Owner<'a> {
         self,
         objects: Objects<'_>,
         kind: &Kind,
-        selector: &Value,
     ) -> Result<Vec<Found>, ActorError> {
-        self.claim_of(objects, kind, selector, |_| true).await
+        self.claim_of(objects, kind, |_| true).await
     }
 
     /// The same, of those objects that `is_meant` means.
@@ -84,38 +84,48 @@ impl<'a> Owner<'a> {
         self,
         objects: Objects<'_>,
         kind: &Kind,
-        selector: &Value,
         is_meant: impl Fn(&DynamicObject) -> bool + Send,
     ) -> Result<Vec<Found>, ActorError> {
         let namespace = self.object.metadata.namespace.as_deref();
+        let selector = selector_of(self.kind, self.object);
+        let mut may_adopt = None;
         let mut owned = Vec::new();
         for found in objects.list(kind, namespace, "").await? {
             if !is_meant(&found) {
                 continue;
             }
-            match self.relation(&found, selector) {
+            match self.relation(&found, &selector) {
                 Relation::Owned => owned.push(found),
                 Relation::None => {}
                 _ if is_deleting(self.object) => {}
-                Relation::Orphan => owned.extend(self.adopt(objects, kind, &found).await?),
+                Relation::Orphan => {
+                    if may_adopt.is_none() {
+                        may_adopt = Some(self.is_there(objects).await?);
+                    }
+                    if may_adopt == Some(true) {
+                        owned.extend(self.adopt(objects, kind, &found).await?);
+                    }
+                }
                 Relation::Stray => self.release(objects, kind, &found).await?,
             }
         }
         Ok(owned)
     }
 
-    /// Takes an object that nobody controls, unless the owner is not there any more.
+    /// Whether the owner is still there, and is to stay: watches may be late.
+    async fn is_there(self, objects: Objects<'_>) -> Result<bool, ActorError> {
+        let own = Key::of(self.kind, self.object);
+        let now = objects.live().get(&own).await?;
+        Ok(now.is_some_and(|now| uid(&now) == uid(self.object) && !is_deleting(&now)))
+    }
+
+    /// Takes an object that nobody controls.
     async fn adopt(
         self,
         objects: Objects<'_>,
         kind: &Kind,
         orphan: &Found,
     ) -> Result<Option<Found>, ActorError> {
-        let own = Key::of(self.kind, self.object);
-        let now = objects.live().get(&own).await?;
-        if now.is_none_or(|now| uid(&now) != uid(self.object) || is_deleting(&now)) {
-            return Ok(None);
-        }
         let mut owners: Vec<Value> = references(orphan);
         owners.push(controller_reference(self.kind, self.object));
         let mut patch = json!({"metadata": {"ownerReferences": owners}});
@@ -142,6 +152,16 @@ impl<'a> Owner<'a> {
         let patch = json!({"metadata": {"ownerReferences": owners}});
         let key = Key::of(kind, stray);
         gone_is_none(objects.merge(&key, Some(stray), patch).await).map(drop)
+    }
+}
+
+/// What an object of a kind that owns others selects: the oldest kind has a plain map.
+fn selector_of<'a>(kind: &Kind, object: &'a DynamicObject) -> Cow<'a, Value> {
+    let selector = &object.data["spec"]["selector"];
+    if *kind == REPLICATION_CONTROLLER {
+        Cow::Owned(json!({"matchLabels": selector}))
+    } else {
+        Cow::Borrowed(selector)
     }
 }
 
@@ -210,8 +230,16 @@ impl Owners {
         }
     }
 
-    /// An owner is seen, which selects by `selector`.
-    pub(super) fn saw_owner(&mut self, change: &Change, selector: &Value) -> Vec<Key> {
+    /// An owner is seen, or something that may be owned: whom that concerns.
+    pub(super) fn saw(&mut self, change: &Change) -> Vec<Key> {
+        if change.kind == self.kind {
+            self.saw_owner(change)
+        } else {
+            self.saw_owned(change)
+        }
+    }
+
+    fn saw_owner(&mut self, change: &Change) -> Vec<Key> {
         let key = change.key();
         let beside = self.selectors.entry(key.space().to_owned()).or_default();
         if change.gone {
@@ -221,12 +249,12 @@ impl Owners {
             }
             return Vec::new();
         }
-        beside.insert(key.clone(), selector.clone());
+        let selector = selector_of(&self.kind, &change.object).into_owned();
+        beside.insert(key.clone(), selector);
         vec![key]
     }
 
-    /// Something is seen that may be owned: whom that concerns.
-    pub(super) fn saw_owned(&mut self, change: &Change) -> Vec<Key> {
+    fn saw_owned(&mut self, change: &Change) -> Vec<Key> {
         let key = change.key();
         let namespace = key.namespace.as_deref();
         let controller = controller(&change.object);
@@ -308,25 +336,22 @@ mod tests {
     #[test]
     fn a_change_concerns_the_owner_before_and_the_one_now() {
         let mut owners = Owners::of_kind(REPLICA_SET);
-        let set = |name: &str| object(json!({"metadata": {"name": name, "namespace": "a"}}));
-        let key = |name: &str| Key::new(&REPLICA_SET, Some("a"), name);
         let web = json!({"matchLabels": {"app": "web"}});
-        owners.saw_owner(&change(&REPLICA_SET, set("1")), &web);
-        assert_eq!(
-            owners.saw_owned(&change(&POD, pod("web", None))),
-            [key("1")]
-        );
-        assert_eq!(
-            owners.saw_owned(&change(&POD, pod("web", Some("2")))),
-            [key("2")]
-        );
-        let moved = owners.saw_owned(&change(&POD, pod("web", Some("1"))));
+        let set = |name: &str| {
+            let meta = json!({"name": name, "namespace": "a"});
+            object(json!({"metadata": meta, "spec": {"selector": web}}))
+        };
+        let key = |name: &str| Key::new(&REPLICA_SET, Some("a"), name);
+        owners.saw(&change(&REPLICA_SET, set("1")));
+        assert_eq!(owners.saw(&change(&POD, pod("web", None))), [key("1")]);
+        assert_eq!(owners.saw(&change(&POD, pod("web", Some("2")))), [key("2")]);
+        let moved = owners.saw(&change(&POD, pod("web", Some("1"))));
         assert_eq!(moved, [key("2"), key("1")]);
         let gone = Change {
             gone: true,
             ..change(&POD, pod("web", Some("1")))
         };
-        assert_eq!(owners.saw_owned(&gone), [key("1")]);
-        assert_eq!(owners.saw_owned(&change(&POD, pod("db", None))), []);
+        assert_eq!(owners.saw(&gone), [key("1")]);
+        assert_eq!(owners.saw(&change(&POD, pod("db", None))), []);
     }
 }

@@ -53,16 +53,6 @@ impl Replicas {
             owners,
         }
     }
-
-    /// What an object of the kind selects: the older kind has a plain map.
-    fn selector(&self, object: &DynamicObject) -> Value {
-        let selector = &object.data["spec"]["selector"];
-        if self.kind == REPLICATION_CONTROLLER {
-            json!({"matchLabels": selector})
-        } else {
-            selector.clone()
-        }
-    }
 }
 
 #[async_trait]
@@ -76,12 +66,7 @@ impl Actor for Replicas {
     }
 
     fn keys(&self, change: &Change) -> Vec<Key> {
-        let mut owners = self.owners.lock();
-        if change.kind == self.kind {
-            owners.saw_owner(change, &self.selector(&change.object))
-        } else {
-            owners.saw_owned(change)
-        }
+        self.owners.lock().saw(change)
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
@@ -90,7 +75,7 @@ impl Actor for Replicas {
             return Ok(Next::Done);
         };
         let owner = Owner::new(&self.kind, &set);
-        let claimed = owner.claim(objects, &POD, &self.selector(&set)).await?;
+        let claimed = owner.claim(objects, &POD).await?;
         let mut terminating = claimed
             .iter()
             .filter(|it| is_deleting(it) && !is_over(it))
@@ -143,15 +128,15 @@ impl Replicas {
         for _ in 0..wanted.saturating_sub(pods.len()).min(BURST) {
             let body = template::pod(owner, &spec["template"], Naming::OfOwner);
             let about = (&self.kind, owner.object);
-            match make(objects, owner, body).await? {
-                Made::Pod(pod) => {
+            match make(objects, owner.object, &POD, body).await? {
+                Made::Object(pod) => {
                     let name = pod.metadata.name.as_deref().unwrap_or_default();
                     let message = format!("Created pod: {name}");
                     let said = events::normal("SuccessfulCreate", message);
                     events::tell(context, self.component, about, said).await;
                     pods.push(pod);
                 }
-                Made::Nothing => break,
+                Made::Exists | Made::Nothing => break,
                 Made::Refused(message) => {
                     let said = format!("Error creating: {message}");
                     let said = events::warning("FailedCreate", said);

@@ -1,7 +1,6 @@
 //! Plays the scheduler: which Pods get a node, and what is said of those that get none.
 
-use http::Request;
-use kube::api::DynamicObject;
+use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 
 use super::pods::Pods;
@@ -52,9 +51,10 @@ impl Pods {
         self.count(objects).await?;
         let mut chosen = placement::choose(objects, &self.room, pod).await?;
         if chosen.is_err() {
-            // From here on a change of the nodes brings it back.
+            // From here on a change of the nodes brings it back. One may have come
+            // meanwhile: it is shown before it is told of.
             self.waiting.lock().insert(key.clone());
-            chosen = placement::choose(objects.live(), &self.room, pod).await?;
+            chosen = placement::choose(objects, &self.room, pod).await?;
         }
         let node = match chosen {
             Ok(node) => node,
@@ -64,18 +64,18 @@ impl Pods {
         if late.is_empty() {
             // The next one finds it there.
             self.room.lock().hold(key, pod, &node);
-            let bound = bind(context, pod, &node).await;
+            let bound = bind(context, key, pod, &node).await;
             // The answer does not tell how the Pod is now.
             objects.doubt(key);
             if bound.is_err() {
                 self.room.lock().release(key);
             }
-            let next = bound?;
+            bound?;
             let of = format!("{}/{}", key.space(), key.name);
             let message = format!("Successfully assigned {of} to {node}");
             let said = events::normal("Scheduled", message);
             events::tell(context, "default-scheduler", (&POD, pod), said).await;
-            return Ok(next);
+            return Ok(Next::Done);
         }
         // Their storage now knows where it is wanted.
         for claim in late {
@@ -155,24 +155,21 @@ async fn refuse(
 }
 
 /// Binds the Pod to a node, by the subresource that schedulers use.
-async fn bind(context: &Context, pod: &DynamicObject, node: &str) -> Result<Next, ActorError> {
-    let meta = &pod.metadata;
-    let name = meta.name.as_deref().unwrap_or_default();
-    let namespace = meta.namespace.as_deref().unwrap_or_default();
+async fn bind(
+    context: &Context,
+    key: &Key,
+    pod: &DynamicObject,
+    node: &str,
+) -> Result<(), ActorError> {
     let body = json!({
         "apiVersion": "v1",
         "kind": "Binding",
-        "metadata": {"name": name, "namespace": namespace, "uid": uid(pod)},
+        "metadata": {"name": key.name, "namespace": key.namespace, "uid": uid(pod)},
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     });
-    let doing = "binding a Pod";
-    let request = Request::post(format!(
-        "/api/v1/namespaces/{namespace}/pods/{name}/binding"
-    ))
-    .header(http::header::CONTENT_TYPE, "application/json")
-    .body(body.to_string().into_bytes())
-    .map_err(|e| api_error(doing)(kube::Error::HttpError(e)))?;
-    let answer = context.client.request::<Value>(request).await;
-    answer.map_err(api_error(doing))?;
-    Ok(Next::Done)
+    let (pods, params) = (key.api(&context.client), PostParams::default());
+    let bound = pods
+        .create_subresource::<_, Value>("binding", &key.name, &params, &body)
+        .await;
+    bound.map(drop).map_err(api_error("binding a Pod"))
 }

@@ -106,11 +106,34 @@ fn default_job_spec(spec: &mut Value) {
         default(spec, "completions", 1);
     }
     default(spec, "parallelism", 1);
-    default(spec, "backoffLimit", 6);
+    // Where each index has a limit of its own there is none for all.
+    let limit = if has(spec, "backoffLimitPerIndex") {
+        i32::MAX
+    } else {
+        6
+    };
+    default(spec, "backoffLimit", limit);
     default(spec, "completionMode", "NonIndexed");
     default(spec, "suspend", false);
     default(spec, "manualSelector", false);
-    default(spec, "podReplacementPolicy", "TerminatingOrFailed");
+    let replaced = if has(spec, "podFailurePolicy") {
+        "Failed"
+    } else {
+        "TerminatingOrFailed"
+    };
+    default(spec, "podReplacementPolicy", replaced);
+    let rules = spec
+        .get_mut("podFailurePolicy")
+        .and_then(|policy| policy.get_mut("rules"))
+        .and_then(Value::as_array_mut);
+    for rule in rules.into_iter().flatten() {
+        let patterns = rule
+            .get_mut("onPodConditions")
+            .and_then(Value::as_array_mut);
+        for pattern in patterns.into_iter().flatten() {
+            default(pattern, "status", "True");
+        }
+    }
     pod::default_template(object_mut(spec, "template"));
 }
 

@@ -13,6 +13,7 @@ use crate::actors::mirror::Found;
 use crate::actors::objects::{
     Deletion, Objects, ignore_missing, is_controlled_by, is_deleting, text, uid,
 };
+use crate::actors::workloads::making::{Made, make};
 
 const COMPONENT: &str = "cronjob-controller";
 
@@ -22,6 +23,16 @@ pub(super) struct Hands<'a> {
     pub(super) context: &'a Context,
     pub(super) objects: Objects<'a>,
     pub(super) cron: &'a DynamicObject,
+}
+
+/// What came of a Job that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Started {
+    Yes,
+    /// There is no place for it.
+    No,
+    /// It may not be made now.
+    Refused,
 }
 
 /// How a Job has ended: `Complete` or `Failed`.
@@ -77,51 +88,42 @@ impl Hands<'_> {
         }
     }
 
-    /// Makes the Job that is due; false where there is no place for it.
+    /// Makes the Job that is due.
     pub(super) async fn start(
         self,
         state: &mut State,
         due: Timestamp,
         zone: &TimeZone,
-    ) -> Result<bool, ActorError> {
+    ) -> Result<Started, ActorError> {
         let namespace = self.cron.metadata.namespace.as_deref();
         let body = super::job(self.cron, due, zone);
         let name = body["metadata"]["name"].clone();
         let name = name.as_str().unwrap_or_default();
-        let created = match self.objects.create(&JOB, namespace, body).await {
-            Ok(created) => created,
-            Err(error) => {
-                let Some(refusal) = error.refusal() else {
-                    return Err(error);
-                };
-                let message = format!("Error creating job: {}", refusal.message);
-                self.tell(events::warning("FailedCreate", message)).await;
-                let causes = refusal.details.iter().flat_map(|it| &it.causes);
-                let mut reasons = causes.map(|it| it.reason.as_str());
-                return if reasons.any(|it| it == "NamespaceTerminating") {
-                    Ok(false)
-                } else {
-                    Err(error)
-                };
+        let job = match make(self.objects, self.cron, &JOB, body).await? {
+            Made::Object(job) => {
+                let message = format!("Created job {name}");
+                self.tell(events::normal("SuccessfulCreate", message)).await;
+                job
             }
-        };
-        let job = if let Some(job) = created {
-            let message = format!("Created job {name}");
-            self.tell(events::normal("SuccessfulCreate", message)).await;
-            job
-        } else {
             // Made before, and not told of; or it is somebody else's.
-            let found = self.objects.live().find(&JOB, namespace, name).await?;
-            let found = found.filter(|it| is_controlled_by(it, uid(self.cron)));
-            let Some(job) = found else {
-                return Ok(false);
-            };
-            job
+            Made::Exists => {
+                let found = self.objects.live().find(&JOB, namespace, name).await?;
+                match found.filter(|it| is_controlled_by(it, uid(self.cron))) {
+                    Some(job) => job,
+                    None => return Ok(Started::No),
+                }
+            }
+            Made::Nothing => return Ok(Started::No),
+            Made::Refused(why) => {
+                let message = format!("Error creating job: {why}");
+                self.tell(events::warning("FailedCreate", message)).await;
+                return Ok(Started::Refused);
+            }
         };
         if !state.has(uid(&job)) && ending(&job).is_none() {
             state.active.push(reference(&job));
         }
-        Ok(true)
+        Ok(Started::Yes)
     }
 
     /// Ends the Jobs that are active.

@@ -11,8 +11,9 @@ use jiff::{SignedDuration, Timestamp};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use self::children::Hands;
+use self::children::{Hands, Started};
 use self::state::State;
+use super::making::TRY_AGAIN;
 use super::owned::controller;
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::events::{self, Said};
@@ -142,8 +143,10 @@ async fn run(hands: Hands<'_>, state: &mut State) -> Result<Next, ActorError> {
         Some("Replace") => hands.replace(state).await?,
         _ => {}
     }
-    if hands.start(state, due, &zone).await? {
-        state.last_schedule = Some(crate::clock::rfc3339(due));
+    match hands.start(state, due, &zone).await? {
+        Started::Yes => state.last_schedule = Some(crate::clock::rfc3339(due)),
+        Started::No => {}
+        Started::Refused => return Ok(Next::Later(TRY_AGAIN)),
     }
     Ok(next)
 }

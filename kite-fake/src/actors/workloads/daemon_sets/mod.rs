@@ -50,12 +50,10 @@ impl Actor for DaemonSets {
 
     fn keys(&self, change: &Change) -> Vec<Key> {
         let mut owners = self.owners.lock();
-        if change.kind == DAEMON_SET {
-            owners.saw_owner(change, &change.object.data["spec"]["selector"])
-        } else if change.kind == NODE {
+        if change.kind == NODE {
             owners.all()
         } else {
-            owners.saw_owned(change)
+            owners.saw(change)
         }
     }
 
@@ -67,11 +65,10 @@ impl Actor for DaemonSets {
         };
         let kind = DAEMON_SET;
         let owner = Owner::new(&kind, &set);
-        let selector = &set.data["spec"]["selector"];
-        let claimed = owner.claim(objects, &CONTROLLER_REVISION, selector).await?;
+        let claimed = owner.claim(objects, &CONTROLLER_REVISION).await?;
         let mut history = History::of(owner, claimed);
         let newest = history.newest(objects, owner, Label::OfDaemonSet).await?;
-        let mut pods = by_node(owner.claim(objects, &POD, selector).await?);
+        let mut pods = by_node(owner.claim(objects, &POD).await?);
         let mut all = objects.list(&NODE, None, "").await?;
         all.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         let view = View {
@@ -103,13 +100,13 @@ impl Actor for DaemonSets {
         }
         let mut is_refused = false;
         for node in plan.create {
-            match make(objects, owner, nodes::pod(owner, &node, newest.hash())).await? {
-                Made::Pod(pod) => {
+            match make(objects, &set, &POD, nodes::pod(owner, &node, newest.hash())).await? {
+                Made::Object(pod) => {
                     let name = pod.metadata.name.clone().unwrap_or_default();
                     say(false, "SuccessfulCreate", format!("Created pod: {name}")).await;
                     pods.entry(node).or_default().push(pod);
                 }
-                Made::Nothing => {}
+                Made::Exists | Made::Nothing => {}
                 Made::Refused(why) => {
                     say(true, "FailedCreate", format!("Error creating: {why}")).await;
                     is_refused = true;

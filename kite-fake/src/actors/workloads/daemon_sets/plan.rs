@@ -1,6 +1,6 @@
 //! Which Pods of a `DaemonSet` come and go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -74,6 +74,7 @@ impl<'a> View<'a> {
     /// What is to be done now.
     pub(super) fn plan(&self) -> Plan {
         let mut plan = Plan::default();
+        let surges = self.surge() > 0;
         for (node, stand) in self.stands() {
             let name = node.metadata.name.clone().unwrap_or_default();
             let pods = self.on(node);
@@ -88,55 +89,112 @@ impl<'a> View<'a> {
             if pods.is_empty() && stand.wants {
                 plan.create.push(name);
             }
-            // One is enough.
-            let surplus = alive.into_iter().filter(|it| !is_deleting(it)).skip(1);
-            plan.delete.extend(surplus.cloned());
+            // One is enough; while one takes the place of another, one of each.
+            let alive = alive.into_iter().filter(|it| !is_deleting(it));
+            if surges {
+                let (newest, old): (Vec<_>, Vec<_>) = alive.partition(|it| self.is_newest(it));
+                let surplus = newest.into_iter().skip(1).chain(old.into_iter().skip(1));
+                plan.delete.extend(surplus.cloned());
+            } else {
+                plan.delete.extend(alive.skip(1).cloned());
+            }
         }
-        let known = |name: &str| {
-            self.nodes
-                .iter()
-                .any(|it| it.metadata.name.as_deref() == Some(name))
-        };
-        let stray = self.pods.iter().filter(|(node, _)| !known(node));
+        let known = self
+            .nodes
+            .iter()
+            .filter_map(|it| it.metadata.name.as_deref());
+        let known: BTreeSet<&str> = known.collect();
+        let stray = self
+            .pods
+            .iter()
+            .filter(|(node, _)| !known.contains(node.as_str()));
         let stray = stray
             .flat_map(|(_, pods)| pods)
             .filter(|it| !is_deleting(it));
         plan.delete.extend(stray.cloned());
         if plan == Plan::default() && self.spec["updateStrategy"]["type"] != "OnDelete" {
-            plan.delete = self.roll();
+            plan = self.roll();
         }
         plan
     }
 
-    /// Pods of older templates, as many as may be missing.
-    fn roll(&self) -> Vec<Found> {
-        let wanting: Vec<&Found> = self
-            .stands()
-            .filter(|it| it.1.wants)
-            .map(|it| it.0)
-            .collect();
+    /// The nodes that are to have a Pod.
+    fn wanting(&self) -> Vec<&'a Found> {
+        let wanting = self.stands().filter(|(_, stand)| stand.wants);
+        wanting.map(|(node, _)| node).collect()
+    }
+
+    fn share(&self, member: &str) -> Option<i64> {
+        let said = &self.spec["updateStrategy"]["rollingUpdate"][member];
+        share(
+            said,
+            i64::try_from(self.wanting().len()).unwrap_or_default(),
+            up,
+        )
+    }
+
+    /// On how many nodes a newer Pod may come before the older one goes.
+    fn surge(&self) -> usize {
+        let surge = self.share("maxSurge").unwrap_or_default();
+        usize::try_from(surge).unwrap_or_default()
+    }
+
+    /// A step to the newest template.
+    fn roll(&self) -> Plan {
+        match self.surge() {
+            0 => Plan {
+                delete: self.replaced(),
+                ..Plan::default()
+            },
+            most => self.surged(most),
+        }
+    }
+
+    /// Pods of older templates that go first: those that are not available anyway, and as
+    /// many others as may be missing.
+    fn replaced(&self) -> Vec<Found> {
+        let wanting = self.wanting();
         let has_one = |node: &&&Found| self.on(node).iter().any(|pod| self.is_available(pod));
         let missing = wanting.len() - wanting.iter().filter(has_one).count();
-        let said = &self.spec["updateStrategy"]["rollingUpdate"]["maxUnavailable"];
-        let one = json!(1);
-        let said = if said.is_null() { &one } else { said };
-        let most = share(said, i64::try_from(wanting.len()).unwrap_or_default(), up).max(1);
-        let mut room = usize::try_from(most)
+        let most = self.share("maxUnavailable").unwrap_or(1).max(1);
+        let room = usize::try_from(most)
             .unwrap_or_default()
             .saturating_sub(missing);
         let old = self.pods.values().flatten();
         let old = old.filter(|pod| !self.is_newest(pod) && !is_deleting(pod));
         let (available, sick): (Vec<&Found>, Vec<&Found>) =
             old.partition(|it| self.is_available(it));
-        let mut gone: Vec<Found> = sick.into_iter().cloned().collect();
-        for pod in available {
-            if room == 0 {
-                break;
+        sick.into_iter()
+            .chain(available.into_iter().take(room))
+            .cloned()
+            .collect()
+    }
+
+    /// Newer Pods come first, on so many nodes at a time; the older one goes once the newer
+    /// one is available, or if it is not available itself.
+    fn surged(&self, most: usize) -> Plan {
+        let mut plan = Plan::default();
+        let (mut candidates, mut under_way) = (Vec::new(), 0);
+        for node in self.wanting() {
+            let name = node.metadata.name.clone().unwrap_or_default();
+            let alive = self.on(node).iter().filter(|it| !is_deleting(it));
+            let (newest, old): (Vec<&Found>, Vec<&Found>) =
+                alive.partition(|it| self.is_newest(it));
+            match (newest.first(), old.first()) {
+                (_, None) => {}
+                (None, Some(old)) if !self.is_available(old) => plan.create.push(name),
+                (None, Some(_)) => candidates.push(name),
+                (Some(newest), Some(old)) => {
+                    under_way += 1;
+                    if self.is_available(newest) || !self.is_available(old) {
+                        plan.delete.push(Found::clone(old));
+                    }
+                }
             }
-            room -= 1;
-            gone.push(pod.clone());
         }
-        gone
+        let room = most.saturating_sub(under_way);
+        plan.create.extend(candidates.into_iter().take(room));
+        plan
     }
 
     /// The counts of its status.

@@ -18,6 +18,7 @@ use self::scale::{Sets, Size};
 use self::set::{DESIRED, MAXIMUM, REVISION, Set};
 use self::status::{Seen, Step, is_complete};
 use self::strategy::Strategy;
+use super::making::{Made, TRY_AGAIN, make};
 use super::owned::{Owner, Owners};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::events;
@@ -57,12 +58,7 @@ impl Actor for Deployments {
     }
 
     fn keys(&self, change: &Change) -> Vec<Key> {
-        let mut owners = self.owners.lock();
-        if change.kind == DEPLOYMENT {
-            owners.saw_owner(change, &change.object.data["spec"]["selector"])
-        } else {
-            owners.saw_owned(change)
-        }
+        self.owners.lock().saw(change)
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
@@ -72,8 +68,7 @@ impl Actor for Deployments {
         };
         let kind = DEPLOYMENT;
         let owner = Owner::new(&kind, &deployment);
-        let selector = &deployment.data["spec"]["selector"];
-        let claimed = owner.claim(objects, &REPLICA_SET, selector).await?;
+        let claimed = owner.claim(objects, &REPLICA_SET).await?;
         let sets = claimed.into_iter().map(Set::of).collect();
         let sets = revision::sets(&deployment, sets);
         let mut rollout = Rollout {
@@ -239,8 +234,8 @@ impl Rollout<'_> {
         let name = body["metadata"]["name"].as_str().unwrap_or_default();
         let name = name.to_owned();
         let namespace = self.deployment.metadata.namespace.as_deref();
-        match self.objects.create(&REPLICA_SET, namespace, body).await {
-            Ok(Some(made)) => {
+        match make(self.objects, self.deployment, &REPLICA_SET, body).await? {
+            Made::Object(made) => {
                 self.sets.newest = Some(Set::of(made));
                 let size = Size {
                     set: name.clone(),
@@ -249,7 +244,7 @@ impl Rollout<'_> {
                 self.say_scaled(&size, 0).await;
                 done.step = Step::Created(name);
             }
-            Ok(None) => {
+            Made::Exists => {
                 let live = self.objects.live();
                 let there = live.find(&REPLICA_SET, namespace, &name).await?;
                 let template = &self.deployment.data["spec"]["template"];
@@ -261,12 +256,8 @@ impl Rollout<'_> {
                 done.is_unclear = is_ours;
                 done.has_collided = !is_ours;
             }
-            Err(error) => {
-                let Some(refusal) = error.refusal() else {
-                    return Err(error);
-                };
-                done.step = Step::NotCreated(name, refusal.message.clone());
-            }
+            Made::Nothing => {}
+            Made::Refused(why) => done.step = Step::NotCreated(name, why),
         }
         Ok(())
     }
@@ -316,7 +307,7 @@ impl Rollout<'_> {
         let next = status::next_look(self.deployment, self.strategy, &status, now);
         ignore_missing(self.objects.set_status(key, &deployment, status).await)?;
         Ok(match (&done.step, next) {
-            (Step::NotCreated(..), _) => Next::Later(super::making::TRY_AGAIN),
+            (Step::NotCreated(..), _) => Next::Later(TRY_AGAIN),
             _ if done.has_collided => Next::After(LOOK_AGAIN),
             (_, Some(rest)) => Next::Later(rest),
             (_, None) => Next::Done,

@@ -30,8 +30,11 @@ impl Strategy {
             };
         }
         let rolling = &spec["strategy"]["rollingUpdate"];
+        // A quarter, where nothing is said.
         let surge = share(&rolling["maxSurge"], replicas, up);
+        let surge = surge.unwrap_or_else(|| up(replicas * 25, 100));
         let unavailable = share(&rolling["maxUnavailable"], replicas, down);
+        let unavailable = unavailable.unwrap_or_else(|| down(replicas * 25, 100));
         // With nothing of both it could never go on.
         let unavailable = unavailable.max(i64::from(surge == 0));
         Self {

@@ -96,13 +96,13 @@ impl Hands<'_> {
             (0..count).map(|_| pods::new(self.owner, None)).collect()
         };
         for body in bodies {
-            let said = match make(self.objects, self.owner, body).await? {
-                Made::Pod(pod) => {
+            let said = match make(self.objects, self.owner.object, &POD, body).await? {
+                Made::Object(pod) => {
                     let name = pod.metadata.name.clone().unwrap_or_default();
                     look.active.push(pod);
                     events::normal("SuccessfulCreate", format!("Created pod: {name}"))
                 }
-                Made::Nothing => break,
+                Made::Exists | Made::Nothing => break,
                 Made::Refused(message) => {
                     let message = format!("Error creating: {message}");
                     self.tell(events::warning("FailedCreate", message)).await;

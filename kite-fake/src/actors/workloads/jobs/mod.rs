@@ -59,12 +59,11 @@ impl Actor for Jobs {
     }
 
     fn keys(&self, change: &Change) -> Vec<Key> {
-        let mut owners = self.owners.lock();
+        let mut keys = self.owners.lock().saw(change);
         if change.kind == JOB {
-            owners.saw_owner(change, Spec::of(&change.object).selector());
+            // Of one that is gone Pods may be left.
             return vec![change.key()];
         }
-        let mut keys = owners.saw_owned(change);
         let object = &change.object;
         // Its Job may not be there any more.
         let may_be_stray = controller(object).is_none() || is_deleting(object);

@@ -150,7 +150,7 @@ pub(super) fn new(owner: Owner<'_>, part: Option<Part<'_>>) -> Value {
     let variable = json!({"name": VARIABLE, "valueFrom": {"fieldRef":
         {"fieldPath": format!("metadata.labels['{INDEX}']")}}});
     for list in ["containers", "initContainers"] {
-        let containers = pod["spec"][list].as_array_mut();
+        let containers = pod["spec"].get_mut(list).and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten() {
             let mut all = container["env"].as_array().cloned().unwrap_or_default();
             if !all.iter().any(|it| it["name"] == VARIABLE) {

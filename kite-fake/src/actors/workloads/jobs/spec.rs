@@ -53,12 +53,7 @@ impl<'a> Spec<'a> {
     }
 
     pub(super) fn limit(self) -> u64 {
-        let default = if self.limit_per_index().is_some() {
-            u64::from(u32::MAX >> 1)
-        } else {
-            6
-        };
-        self.count("backoffLimit").unwrap_or(default)
+        self.count("backoffLimit").unwrap_or(6)
     }
 
     pub(super) fn deadline_seconds(self) -> Option<i64> {

@@ -38,7 +38,7 @@ pub(super) async fn sync(
     };
     let mut claimed = owner
         .keeping(super::pods::FINALIZER)
-        .claim(objects, &POD, spec.selector())
+        .claim(objects, &POD)
         .await?;
     let completions = spec.completions().unwrap_or_default();
     if spec.is_indexed() {

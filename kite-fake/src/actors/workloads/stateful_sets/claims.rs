@@ -8,30 +8,46 @@ use crate::actors::events;
 use crate::actors::kind::{CLAIM, Key, POD};
 use crate::actors::mirror::Found;
 use crate::actors::objects::{Objects, controller_reference, ignore_missing, is_deleting, uid};
+use crate::actors::workloads::making::{Made, make};
 use crate::actors::workloads::owned::Owner;
 
 use super::COMPONENT;
 
-/// Whether the claims of the Pod are there or have just been made, so that it may come.
+/// What can be done about a Pod, by its claims.
+#[derive(Debug)]
+pub(super) enum Prepared {
+    /// They are there: it may come.
+    Ready,
+    /// One that belonged to a Pod before is still to go.
+    NotYet,
+    /// One may not be made.
+    Refused,
+}
+
+/// Sees to it that the claims of the Pod are there.
 pub(super) async fn prepare(
     context: &Context,
     objects: Objects<'_>,
     owner: Owner<'_>,
     ordinal: i64,
-) -> Result<bool, ActorError> {
+) -> Result<Prepared, ActorError> {
     let namespace = owner.object.metadata.namespace.as_deref();
     for claim in claims(owner, ordinal) {
         let found = objects.find(&CLAIM, namespace, &claim.name).await?;
         match found {
             // It belonged to a Pod before, and goes.
             Some(found) if is_deleting(&found) || is_of_another(owner, &found, ordinal) => {
-                return Ok(false);
+                return Ok(Prepared::NotYet);
             }
             Some(_) => {}
-            None => make(context, objects, owner, &claim, ordinal).await?,
+            None => {
+                if !create(context, objects, owner, &claim, ordinal).await? {
+                    return Ok(Prepared::Refused);
+                }
+            }
         }
     }
-    Ok(true)
+    Ok(Prepared::Ready)
 }
 
 /// Whether a claim goes with a Pod of this number that was there before: it is not to be
@@ -43,24 +59,36 @@ fn is_of_another(owner: Owner<'_>, claim: &Found, ordinal: i64) -> bool {
     policy["whenScaled"] == "Delete" && owners.any(|it| it.kind == "Pod" && it.name == pod)
 }
 
-async fn make(
+/// Makes a claim; false if that is refused.
+async fn create(
     context: &Context,
     objects: Objects<'_>,
     owner: Owner<'_>,
     claim: &Claim<'_>,
     ordinal: i64,
-) -> Result<(), ActorError> {
-    let namespace = owner.object.metadata.namespace.as_deref();
+) -> Result<bool, ActorError> {
     let owners = owners(owner, None);
-    let body = claim.body(owner, &owners);
-    if objects.create(&CLAIM, namespace, body).await?.is_some() {
-        let set = owner.object.metadata.name.as_deref().unwrap_or_default();
-        let (claim, pod) = (&claim.name, name(owner, ordinal));
-        let message = format!("create Claim {claim} Pod {pod} in StatefulSet {set} success");
-        let said = events::normal("SuccessfulCreate", message);
-        events::tell(context, COMPONENT, (owner.kind, owner.object), said).await;
+    let made = make(objects, owner.object, &CLAIM, claim.body(owner, &owners)).await?;
+    let set = owner.object.metadata.name.as_deref().unwrap_or_default();
+    let of = format!(
+        "create Claim {} Pod {} in StatefulSet {set}",
+        claim.name,
+        name(owner, ordinal)
+    );
+    let about = (owner.kind, owner.object);
+    match made {
+        Made::Object(_) => {
+            let said = events::normal("SuccessfulCreate", format!("{of} success"));
+            events::tell(context, COMPONENT, about, said).await;
+            Ok(true)
+        }
+        Made::Exists | Made::Nothing => Ok(true),
+        Made::Refused(why) => {
+            let said = events::warning("FailedCreate", format!("{of} failed error: {why}"));
+            events::tell(context, COMPONENT, about, said).await;
+            Ok(false)
+        }
     }
-    Ok(())
 }
 
 /// Sees to it that the claims of a Pod go when they are to. `is_condemned` says that

@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use self::claims::Prepared;
 use self::plan::{Action, Wanted};
 use super::making::{Made, TRY_AGAIN, make};
 use super::owned::{Owner, Owners};
@@ -54,12 +55,7 @@ impl Actor for StatefulSets {
     }
 
     fn keys(&self, change: &Change) -> Vec<Key> {
-        let mut owners = self.owners.lock();
-        if change.kind == STATEFUL_SET {
-            owners.saw_owner(change, &change.object.data["spec"]["selector"])
-        } else {
-            owners.saw_owned(change)
-        }
+        self.owners.lock().saw(change)
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
@@ -71,11 +67,10 @@ impl Actor for StatefulSets {
         };
         let kind = STATEFUL_SET;
         let owner = Owner::new(&kind, &set);
-        let selector = &set.data["spec"]["selector"];
-        let claimed = owner.claim(objects, &CONTROLLER_REVISION, selector).await?;
+        let claimed = owner.claim(objects, &CONTROLLER_REVISION).await?;
         let mut history = History::of(owner, claimed);
         let is_member = |pod: &kube::api::DynamicObject| member::ordinal(&key.name, pod).is_some();
-        let pods = owner.claim_of(objects, &POD, selector, is_member).await?;
+        let pods = owner.claim_of(objects, &POD, is_member).await?;
         let by_ordinal = |pod: Found| Some((member::ordinal(&key.name, &pod)?, pod));
         let pods: BTreeMap<i64, Found> = pods.into_iter().filter_map(by_ordinal).collect();
         let newest = history.newest(objects, owner, Label::OfStatefulSet).await?;
@@ -139,10 +134,16 @@ impl Round<'_> {
     }
 
     async fn create(&mut self, ordinal: i64, is_newest: bool) -> Result<(), ActorError> {
-        let is_ready = claims::prepare(self.context, self.objects, self.owner, ordinal).await?;
-        if !is_ready {
-            self.next = Next::After(LOOK_AGAIN);
-            return Ok(());
+        match claims::prepare(self.context, self.objects, self.owner, ordinal).await? {
+            Prepared::Ready => {}
+            Prepared::NotYet => {
+                self.next = Next::After(LOOK_AGAIN);
+                return Ok(());
+            }
+            Prepared::Refused => {
+                self.next = Next::Later(TRY_AGAIN);
+                return Ok(());
+            }
         }
         let revision = if is_newest {
             &self.newest
@@ -151,8 +152,8 @@ impl Round<'_> {
         };
         let body = member::pod(self.owner, revision, ordinal);
         let name = member::name(self.owner, ordinal);
-        match make(self.objects, self.owner, body).await? {
-            Made::Pod(pod) => {
+        match make(self.objects, self.owner.object, &POD, body).await? {
+            Made::Object(pod) => {
                 self.pods.insert(ordinal, pod);
                 self.say(
                     false,
@@ -162,7 +163,7 @@ impl Round<'_> {
                 )
                 .await;
             }
-            Made::Nothing => {}
+            Made::Exists | Made::Nothing => {}
             Made::Refused(why) => {
                 let why = format!("failed error: {why}");
                 self.say(true, "FailedCreate", &format!("create Pod {name}"), &why)

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use kite_fake::actors::kind::{CLAIM, CONTROLLER_REVISION, POD, STATEFUL_SET};
-use kite_fake::actors::{Rule, Rules, Selector, Stage, control_plane};
-use kube::api::{DeleteParams, DynamicObject};
+use kite_fake::actors::{Rule, Selector, Stage};
+use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use crate::world::{World, names, workload};
@@ -42,7 +42,7 @@ async fn pods_have_numbers_and_claims_that_outlive_them() {
     let pods = world.pods("app=db").await;
     assert_eq!(names(&pods), ["db-0", "db-1", "db-2"]);
     let claims = ["data-db-0", "data-db-1", "data-db-2"];
-    assert_eq!(names(&world.list(&CLAIM, "app=db").await), claims);
+    assert_eq!(names(&world.list_by(&CLAIM, "app=db").await), claims);
     let pod = &pods[1];
     let labels = pod.metadata.labels.as_ref().unwrap();
     assert_eq!(labels["apps.kubernetes.io/pod-index"], "1");
@@ -64,25 +64,23 @@ async fn pods_have_numbers_and_claims_that_outlive_them() {
         .await;
     world.settle().await;
     assert_eq!(names(&world.pods("app=db").await), ["db-0"]);
-    assert_eq!(names(&world.list(&CLAIM, "app=db").await), claims);
+    assert_eq!(names(&world.list_by(&CLAIM, "app=db").await), claims);
     // A Pod that goes comes again under its name, with its claim.
     let before = world.get(&POD, "db-0").await;
-    world.delete(&POD, "db-0", DeleteParams::default()).await;
+    world.delete(&POD, "db-0").await;
     world.settle().await;
     let after = world.get(&POD, "db-0").await;
     assert_ne!(before.metadata.uid, after.metadata.uid);
-    world
-        .delete(&STATEFUL_SET, "db", DeleteParams::default())
-        .await;
+    world.delete(&STATEFUL_SET, "db").await;
     world.settle().await;
     assert_eq!(world.pods("").await.len(), 0);
-    assert_eq!(world.list(&CONTROLLER_REVISION, "").await.len(), 0);
-    assert_eq!(names(&world.list(&CLAIM, "").await), claims);
+    assert_eq!(world.list_by(&CONTROLLER_REVISION, "").await.len(), 0);
+    assert_eq!(names(&world.list_by(&CLAIM, "").await), claims);
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_come_one_after_the_other() {
-    let world = World::with(Rules::instant(), control_plane()).await;
+    let world = World::new().await;
     let slow = Rule::delay(Stage::POD_READY, Selector::all(), Duration::from_secs(10));
     world.rules.add(slow);
     world.create(&STATEFUL_SET, workload("db", 3, "a")).await;
@@ -114,7 +112,7 @@ async fn an_update_goes_from_the_highest_to_the_partition_and_back() {
     );
     assert_ne!(status["currentRevision"], status["updateRevision"]);
     // One below the partition that goes is made of what it was.
-    world.delete(&POD, "db-0", DeleteParams::default()).await;
+    world.delete(&POD, "db-0").await;
     world.settle().await;
     assert_eq!(images(&world.pods("app=db").await), ["a", "a", "b"]);
     let all = json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}});
@@ -125,7 +123,7 @@ async fn an_update_goes_from_the_highest_to_the_partition_and_back() {
     world.settle().await;
     assert_eq!(images(&world.pods("app=db").await), ["a", "a", "a"]);
     let mut numbers: Vec<i64> = world
-        .list(&CONTROLLER_REVISION, "app=db")
+        .list_by(&CONTROLLER_REVISION, "app=db")
         .await
         .iter()
         .map(|it| it.data["revision"].as_i64().unwrap())
@@ -148,11 +146,9 @@ async fn claims_go_with_their_pod_or_their_set_if_that_is_said() {
         .merge(&STATEFUL_SET, "db", json!({"spec": {"replicas": 2}}))
         .await;
     world.settle().await;
-    let claims = world.list(&CLAIM, "app=db").await;
+    let claims = world.list_by(&CLAIM, "app=db").await;
     assert_eq!(names(&claims), ["data-db-0", "data-db-1"]);
-    world
-        .delete(&STATEFUL_SET, "db", DeleteParams::default())
-        .await;
+    world.delete(&STATEFUL_SET, "db").await;
     world.settle().await;
-    assert_eq!(world.list(&CLAIM, "").await.len(), 0);
+    assert_eq!(world.list_by(&CLAIM, "").await.len(), 0);
 }

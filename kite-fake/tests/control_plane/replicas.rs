@@ -4,7 +4,7 @@ use kite_fake::actors::kind::{POD, REPLICA_SET, REPLICATION_CONTROLLER, RESOURCE
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use crate::world::{World, condition, names, template, workload};
+use crate::world::{World, names, template, told, workload};
 
 fn owners(pod: &kube::api::DynamicObject) -> Value {
     json!(pod.metadata.owner_references)
@@ -29,7 +29,7 @@ async fn a_set_has_its_pods_and_again_when_one_goes() {
     });
     assert_eq!(set.data["status"], status);
     let first = names(&pods)[0];
-    world.delete(&POD, first, DeleteParams::default()).await;
+    world.delete(&POD, first).await;
     world.settle().await;
     let after = world.pods("app=web").await;
     assert_eq!(after.len(), 3);
@@ -78,7 +78,7 @@ async fn pods_are_adopted_and_let_go_by_their_labels() {
         ..DeleteParams::default()
     };
     world
-        .delete(&REPLICATION_CONTROLLER, "web", orphaning)
+        .delete_by(&REPLICATION_CONTROLLER, "web", &orphaning)
         .await;
     world.settle().await;
     let left = world.pods("app=web").await;
@@ -94,7 +94,7 @@ async fn what_a_quota_refuses_is_told_and_tried_again() {
     world.create(&REPLICA_SET, workload("web", 2, "i")).await;
     world.settle().await;
     let set = world.get(&REPLICA_SET, "web").await;
-    let failure = condition(&set, "ReplicaFailure").unwrap();
+    let failure = told(&set, "ReplicaFailure").unwrap();
     assert_eq!(failure, ("True".to_owned(), "FailedCreate".to_owned()));
     let message = set.data["status"]["conditions"][0]["message"]
         .as_str()
@@ -111,5 +111,5 @@ async fn what_a_quota_refuses_is_told_and_tried_again() {
     world.settle().await;
     let set = world.get(&REPLICA_SET, "web").await;
     assert_eq!(set.data["status"]["readyReplicas"], 2);
-    assert_eq!(condition(&set, "ReplicaFailure"), None);
+    assert_eq!(told(&set, "ReplicaFailure"), None);
 }

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use kite_fake::FakeCluster;
 use kite_fake::actors::kind::{DAEMON_SET, DEPLOYMENT, STATEFUL_SET};
-use kite_fake::actors::{Actors, Rules, Stage, control_plane};
+use kite_fake::actors::{Rules, Stage};
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use crate::world::{World, template, workload};
 
@@ -65,41 +64,28 @@ fn slowly() -> Rules {
     ])
 }
 
-fn world(cluster: &FakeCluster, rules: &Arc<Rules>, stop: &CancellationToken) -> World {
-    let client = cluster.control_plane_client();
-    let clock = cluster.clock();
-    World {
-        cluster: cluster.clone(),
-        rules: Arc::clone(rules),
-        actors: Actors::spawn(&client, clock, rules, control_plane(), stop),
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn whoever_takes_over_ends_up_with_the_same() {
     let cluster = FakeCluster::builder().build().unwrap();
     let rules = Arc::new(slowly());
+    let begin = || World::begun(cluster.clone(), Arc::clone(&rules));
     let (mut rolled, mut pause) = (0, 1);
-    make(&World {
-        cluster: cluster.clone(),
-        rules: Arc::clone(&rules),
-        actors: Actors::on(&cluster, &rules, Vec::new()),
-    })
-    .await;
     for life in 0..100 {
-        let stop = CancellationToken::new();
-        let world = world(&cluster, &rules, &stop);
-        if life % 40 == 20 {
-            rolled += 1;
-            if let Some(image) = IMAGES.get(rolled) {
-                roll(&world, image).await;
+        let world = begin();
+        match life {
+            0 => make(&world).await,
+            20 | 60 => {
+                rolled += 1;
+                roll(&world, IMAGES[rolled]).await;
             }
+            _ => {}
         }
         pause = pause * 7 % 31 + 1;
         tokio::time::sleep(Duration::from_millis(pause)).await;
-        stop.cancel();
+        world.alone().await;
     }
-    let world = world(&cluster, &rules, &CancellationToken::new());
+    assert_eq!(rolled, 2);
+    let world = begin();
     world.settle().await;
     check(&world).await;
 }
@@ -108,9 +94,8 @@ async fn whoever_takes_over_ends_up_with_the_same() {
 async fn two_at_once_end_up_with_the_same() {
     let cluster = FakeCluster::builder().build().unwrap();
     let rules = Arc::new(slowly());
-    let stop = CancellationToken::new();
-    let first = world(&cluster, &rules, &stop);
-    let second = world(&cluster, &rules, &stop);
+    let first = World::begun(cluster.clone(), Arc::clone(&rules));
+    let second = World::begun(cluster, rules);
     make(&first).await;
     for image in IMAGES {
         roll(&second, image).await;

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use kite_fake::actors::kind::{DEPLOYMENT, REPLICA_SET};
 use kite_fake::actors::{Rule, Selector, Stage};
-use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use crate::world::{World, annotation, condition, names, template, workload};
+use crate::world::{World, annotation, names, template, told, workload};
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
@@ -18,7 +17,7 @@ fn image(image: &str) -> Value {
 
 /// The sets of a Deployment as revision, replicas and image, by revision.
 async fn sets(world: &World) -> Vec<(i64, i64, String)> {
-    let sets = world.list(&REPLICA_SET, "app=web").await;
+    let sets = world.list_by(&REPLICA_SET, "app=web").await;
     let mut found: Vec<_> = sets
         .iter()
         .map(|set| {
@@ -53,7 +52,7 @@ async fn a_rollout_and_back_again() {
     let web_annotated = world.merge(&DEPLOYMENT, "web", annotated).await;
     assert_eq!(web_annotated.metadata.generation, Some(2));
     world.settle().await;
-    let set = &world.list(&REPLICA_SET, "app=web").await[0];
+    let set = &world.list_by(&REPLICA_SET, "app=web").await[0];
     assert_eq!(annotation(set, "team"), Some("a"));
     let name = set.metadata.name.as_deref().unwrap();
     let progressing = &web.data["status"]["conditions"];
@@ -100,11 +99,9 @@ async fn a_rollout_and_back_again() {
         annotation(&world.get(&DEPLOYMENT, "web").await, REVISION),
         Some("3")
     );
-    world
-        .delete(&DEPLOYMENT, "web", DeleteParams::default())
-        .await;
+    world.delete(&DEPLOYMENT, "web").await;
     world.settle().await;
-    assert_eq!(world.list(&REPLICA_SET, "").await.len(), 0);
+    assert_eq!(world.list_by(&REPLICA_SET, "").await.len(), 0);
     assert_eq!(world.pods("").await.len(), 0);
 }
 
@@ -133,9 +130,9 @@ async fn a_stuck_rollout_keeps_what_is_available_and_is_late_in_the_end() {
         "unavailableReplicas",
     ];
     assert_eq!(counts.map(|it| status[it].as_i64().unwrap()), [5, 2, 3, 2]);
-    let progressing = |web| condition(web, "Progressing").unwrap();
+    let progressing = |web| told(web, "Progressing").unwrap();
     assert_eq!(progressing(&web).1, "ReplicaSetUpdated");
-    assert_eq!(condition(&web, "Available").unwrap().0, "True");
+    assert_eq!(told(&web, "Available").unwrap().0, "True");
     tokio::time::sleep(Duration::from_secs(700)).await;
     let web = world.get(&DEPLOYMENT, "web").await;
     let late = ("False".to_owned(), "ProgressDeadlineExceeded".to_owned());
@@ -195,7 +192,7 @@ async fn a_paused_deployment_is_scaled_and_not_rolled() {
     assert_eq!(sets(&world).await, [(1, 3, "a".to_owned())]);
     let web = world.get(&DEPLOYMENT, "web").await;
     let paused = ("Unknown".to_owned(), "DeploymentPaused".to_owned());
-    assert_eq!(condition(&web, "Progressing"), Some(paused));
+    assert_eq!(told(&web, "Progressing"), Some(paused));
     world
         .merge(&DEPLOYMENT, "web", json!({"spec": {"paused": false}}))
         .await;
@@ -227,10 +224,8 @@ async fn a_name_that_is_taken_is_gone_around() {
     // Its name is known from one that is like it.
     world.create(&DEPLOYMENT, workload("web", 1, "a")).await;
     world.settle().await;
-    let name = names(&world.list(&REPLICA_SET, "app=web").await)[0].to_owned();
-    world
-        .delete(&DEPLOYMENT, "web", DeleteParams::default())
-        .await;
+    let name = names(&world.list_by(&REPLICA_SET, "app=web").await)[0].to_owned();
+    world.delete(&DEPLOYMENT, "web").await;
     world.settle().await;
     let mut taken = workload("other", 0, "x");
     taken["metadata"]["name"] = json!(name);
