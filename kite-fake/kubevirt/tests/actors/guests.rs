@@ -160,7 +160,7 @@ async fn a_guest_keeps_its_disk_over_a_power_cycle_and_loses_it_with_the_claim()
             &SERVICE,
             NS,
             "ssh",
-            json!({"metadata": {"labels": {"a": "b"}}}),
+            json!({"metadata": {"annotations": {"a": "b"}}}),
         )
         .await;
     world.settle().await;
