@@ -100,7 +100,7 @@ pub fn rfc3339(at: Timestamp) -> String {
 
 /// Characters of generated names (`k8s.io/apimachinery/pkg/util/rand`): no
 /// vowels and no digits that look like letters.
-const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+pub(crate) const NAME_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Identifiers from a seed. Its whole state is the seed and how many were drawn,
 /// so that a snapshot can hold it and a file can name it.
@@ -167,7 +167,7 @@ impl Ids {
     pub fn suffix(&mut self) -> String {
         let mut random = self.draw();
         (0..5)
-            .map(|_| char::from(ALPHABET[random.random_range(0..ALPHABET.len())]))
+            .map(|_| char::from(NAME_LETTERS[random.random_range(0..NAME_LETTERS.len())]))
             .collect()
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use jiff::SignedDuration;
 use serde_json::Value;
 
 /// Go's `%v` of decoded JSON: `map[a:1 b:[x y]]`.
@@ -121,6 +122,46 @@ pub(crate) fn quote(text: &str) -> String {
     }
     out.push('"');
     out
+}
+
+/// Go's `time.ParseDuration`, with its words for what it cannot read.
+pub(crate) fn duration(text: &str) -> Result<SignedDuration, String> {
+    let invalid = || format!("time: invalid duration {}", quote(text));
+    let (sign, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1.0, rest),
+        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Ok(SignedDuration::ZERO);
+    }
+    let mut seconds = 0.0;
+    if rest.is_empty() {
+        return Err(invalid());
+    }
+    while !rest.is_empty() {
+        let is_digit = |c: char| c == '.' || c.is_ascii_digit();
+        let end = rest.find(|c| !is_digit(c)).unwrap_or(rest.len());
+        let (number, after) = rest.split_at(end);
+        let number: f64 = number.parse().map_err(|_| invalid())?;
+        let end = after.find(is_digit).unwrap_or(after.len());
+        let (unit, after) = after.split_at(end);
+        let scale = match unit {
+            "" => return Err(format!("time: missing unit in duration {}", quote(text))),
+            "ns" => 1e-9,
+            "us" | "µs" | "μs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            other => {
+                let (unit, all) = (quote(other), quote(text));
+                return Err(format!("time: unknown unit {unit} in duration {all}"));
+            }
+        };
+        seconds += number * scale;
+        rest = after;
+    }
+    SignedDuration::try_from_secs_f64(sign * seconds).map_err(|_| invalid())
 }
 
 /// Go's `%v` of a float: the shortest digits, with an exponent below 1e-4 and from 1e6.

@@ -118,6 +118,7 @@ mod percent;
 pub mod protobuf;
 pub mod registry;
 pub mod rest;
+pub mod schedule;
 pub mod schema;
 pub mod serve;
 pub mod server;

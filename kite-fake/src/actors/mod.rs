@@ -52,7 +52,6 @@ mod others;
 mod queue;
 mod references;
 mod rules;
-pub mod schedule;
 mod selecting;
 mod services;
 mod snapshots;

@@ -13,6 +13,7 @@ use super::loose::{Loose, beside, within};
 use super::mirror::{Look, Mirror};
 
 pub use super::mirror::Found;
+use crate::clock::NAME_LETTERS;
 use crate::rest::selector::LabelSelector;
 
 /// Turns a client's error into an actor's.
@@ -402,8 +403,6 @@ pub fn is_controlled_by(object: &DynamicObject, owner: &str) -> bool {
 /// the object with this uid. They look generated, but are the same each time,
 /// so that making the same object twice fails.
 pub fn suffix(uid: &str) -> String {
-    // Those that generated names consist of.
-    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let digits = uid.bytes().filter(u8::is_ascii_alphanumeric);
     let pairs: Vec<usize> = digits
         .collect::<Vec<u8>>()
@@ -415,7 +414,7 @@ pub fn suffix(uid: &str) -> String {
         .collect();
     let letter = |n: usize| {
         let pair = pairs.get(n).copied().unwrap_or_default();
-        char::from(ALPHABET[pair % ALPHABET.len()])
+        char::from(NAME_LETTERS[pair % NAME_LETTERS.len()])
     };
     (0..5).map(letter).collect()
 }

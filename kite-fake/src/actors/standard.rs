@@ -9,8 +9,8 @@ use super::{
     TaintEvictions, VolumeSnapshots,
 };
 
-/// The controllers of Kubernetes itself: namespaces, garbage, definitions,
-/// Services, storage, Deployments, a node and its Pods.
+/// The controllers of Kubernetes itself: namespaces, garbage, Services, storage,
+/// workloads, disruptions, and two nodes with their Pods.
 pub fn control_plane() -> Vec<Arc<dyn Actor>> {
     vec![
         Arc::new(NamespaceLifecycle::default()),

@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use super::BuiltIn;
 use super::kinds::{
-    autoscaler, certificates, config, endpoints, events, network, pod, pod_changes, pod_rules,
-    policies, quotas, rbac, service, service_rules, small, storage, workload, workload_rules,
+    admission, autoscaler, certificates, config, endpoints, events, jobs, network, pod,
+    pod_changes, pod_rules, quotas, rbac, service, service_rules, small, storage, workload,
+    workload_rules,
 };
 use crate::fields::{Reset, Versions};
 use crate::names::NameRule;
@@ -334,7 +335,9 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         "CronJob",
         Rules {
             default: workload::default_cron_job,
-            validate: workload_rules::validate_cron_job,
+            validate: jobs::validate_cron_job,
+            validate_new: jobs::validate_new_cron_job,
+            validate_update: jobs::validate_cron_job_update,
             ..WORKLOAD
         },
     ),
@@ -345,8 +348,9 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         Rules {
             default: workload::default_job,
             prepare_create: workload::prepare_job,
-            validate: workload_rules::validate_job,
-            validate_update: workload_rules::validate_job_update,
+            validate: jobs::validate_job,
+            validate_update: jobs::validate_job_update,
+            validate_status: jobs::validate_status,
             ..WORKLOAD
         },
     ),
@@ -646,6 +650,7 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         "MutatingWebhookConfiguration",
         Rules {
             default: small::default_mutating_webhooks,
+            validate: admission::validate_webhooks,
             generation: &["webhooks"],
             ..CLUSTER
         },
@@ -656,6 +661,7 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         "ValidatingWebhookConfiguration",
         Rules {
             default: small::default_validating_webhooks,
+            validate: admission::validate_webhooks,
             generation: &["webhooks"],
             ..CLUSTER
         },
@@ -666,6 +672,7 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         "ValidatingAdmissionPolicy",
         Rules {
             default: small::default_policy,
+            validate: admission::validate_validating,
             namespaced: false,
             ..WORKLOAD
         },
@@ -676,6 +683,7 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         "ValidatingAdmissionPolicyBinding",
         Rules {
             default: small::default_policy_binding,
+            validate: admission::validate_validating_binding,
             generation: &["spec"],
             ..CLUSTER
         },
@@ -686,7 +694,7 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         "MutatingAdmissionPolicy",
         Rules {
             default: small::default_policy,
-            validate: policies::validate_mutating,
+            validate: admission::validate_mutating,
             generation: &["spec"],
             ..CLUSTER
         },
@@ -697,7 +705,7 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         "MutatingAdmissionPolicyBinding",
         Rules {
             default: small::default_policy_binding,
-            validate: policies::validate_mutating_binding,
+            validate: admission::validate_mutating_binding,
             generation: &["spec"],
             ..CLUSTER
         },

@@ -28,10 +28,10 @@ mod validate;
 
 pub use crate::field_error::{CauseReason, FieldError, aggregate};
 pub use crate::held::Held;
-#[cfg(not(feature = "cel"))]
-pub(crate) use cel::Program;
+pub(crate) use cel::{Declared, Program, Wanted, review_expression};
 #[cfg(feature = "cel")]
-pub(crate) use cel::{Program, authorizer, configuration, operations, untyped};
+pub(crate) use cel::{authorizer, configuration, operations, untyped};
+pub(crate) use crd::client_config;
 pub use default::apply_defaults;
 pub use meta::{object_meta, object_meta_json};
 pub use model::{Bound, Constraints, Kind, ListType, MapType, PatchStrategy, Presence, Schema};

@@ -50,6 +50,28 @@ impl Program {
     }
 }
 
+/// What an expression can refer to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Declared<'a> {
+    pub(crate) params: bool,
+    pub(crate) authorizer: bool,
+    pub(crate) variables: Option<&'a [&'a str]>,
+}
+
+/// What an expression has to come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Bool,
+    Text,
+    TextOrNull,
+    Anything,
+}
+
+/// No expression of a policy or a webhook compiles.
+pub(crate) fn review_expression(_: &str, _: &Declared<'_>, _: Wanted) -> Result<(), String> {
+    Err(format!("compilation failed: {ABSENT}"))
+}
+
 /// Refuses every value of a schema that has rules: nobody knows whether they hold.
 pub(super) fn evaluate(_: &Schema, _: &Value, _: Option<&Value>, _: Held, found: &mut Validation) {
     found.errors.push(absent());

@@ -449,7 +449,7 @@ fn a_policy_about_one_version_is_asked_in_all_unless_it_says_exact() {
             "matchConstraints": {"matchPolicy": policy, "resourceRules": [{"apiGroups": ["a.io"],
                 "apiVersions": ["v1"], "resources": ["xs"], "operations": ["CREATE"]}]},
             "validations": [{"expression": "object.apiVersion == 'a.io/v1' && request.kind.version == 'v1' && request.requestKind.version == 'v2' && object.metadata.name != 'a'",
-                "messageExpression": "object.apiVersion"}],
+                "messageExpression": "string(object.apiVersion)"}],
         });
         bind(&client, &spec, &json!({}));
         let x =

@@ -1,6 +1,6 @@
 //! What CDI's webhook demands of `DataVolume`s.
 
-use kite_fake::actors::schedule::Schedule;
+use kite_fake::schedule::Schedule;
 use kite_fake::server::{Review, Webhook};
 use kite_fake::status::Cause;
 use serde_json::Value;
@@ -62,7 +62,7 @@ fn cron(review: &Review<'_>) -> Option<Cause> {
         Some(_) => None,
         None => {
             let schedule = spec["schedule"].as_str().unwrap_or_default();
-            let bad = !schedule.is_empty() && Schedule::parse(schedule).is_none();
+            let bad = !schedule.is_empty() && Schedule::parse_with_seven(schedule).is_err();
             bad.then(|| {
                 let message = "Illegal cron schedule";
                 Cause::new("FieldValueInvalid", message, "spec.schedule")

@@ -8,8 +8,8 @@ use jiff::tz::TimeZone;
 use kite_fake::actors::References;
 use kite_fake::actors::kind::{CLAIM, Key, VOLUME_SNAPSHOT};
 use kite_fake::actors::objects::{Deletion, Objects, ignore_missing, is_deleting, text, uid};
-use kite_fake::actors::schedule::Schedule;
 use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
+use kite_fake::schedule::Schedule;
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -140,11 +140,11 @@ impl Keeping<'_> {
         let looked: Option<jiff::Timestamp> = text(self.cron, "/status/lastExecutionTimestamp")
             .parse()
             .ok();
-        let schedule = Schedule::parse(text(self.cron, "/spec/schedule"));
+        let schedule = Schedule::parse_with_seven(text(self.cron, "/spec/schedule"));
         let due = match (&schedule, looked) {
             (_, None) => Some(now),
-            (Some(schedule), Some(looked)) => schedule.next(looked, &TimeZone::UTC),
-            (None, Some(_)) => None,
+            (Ok(schedule), Some(looked)) => schedule.next(looked, &TimeZone::UTC),
+            (Err(_), Some(_)) => None,
         };
         if due.is_some_and(|due| due <= now) {
             return self.look().await;

@@ -19,8 +19,8 @@ const SEEN: &[Kind] = &[NAMESPACE, SERVICE_ACCOUNT, CONFIG_MAP];
 
 /// Plays the service account controller and the publisher of the root
 /// certificate: both objects are made in each active namespace, and made again
-/// when they are deleted; the `ConfigMap` is put right when it is edited. The in-memory cluster has no certificate authority,
-/// so the `ConfigMap`'s `ca.crt` is empty.
+/// when they are deleted; the `ConfigMap` is put right when it is edited. An actor does not
+/// know by whose authority the server is served, if by any: `ca.crt` is empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamespaceDefaults;
 

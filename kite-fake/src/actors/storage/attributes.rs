@@ -1,14 +1,17 @@
 //! Holds classes of volume attributes that claims or volumes have.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use kube::api::DynamicObject;
 use serde_json::json;
-use std::time::Duration;
 
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
-use crate::actors::kind::{ATTRIBUTES_CLASS, CLAIM, Key, VOLUME};
+use crate::actors::kind::{ATTRIBUTES_CLASS, CLAIM, Key, Kind, VOLUME};
 use crate::actors::objects::{Objects, ignore_missing, is_deleting, text};
 
+/// What is read as watches have shown it.
+const SEEN: &[Kind] = &[ATTRIBUTES_CLASS];
 const FINALIZER: &str = "kubernetes.io/vac-protection";
 /// How often a class that is to go is looked at: nobody says which class a claim had before.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -38,7 +41,7 @@ impl Actor for AttributesProtection {
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
-        let objects = Objects::new(context, self.name());
+        let objects = Objects::new(context, self.name()).seeing(SEEN);
         let Some(class) = objects.get(key).await? else {
             return Ok(Next::Done);
         };

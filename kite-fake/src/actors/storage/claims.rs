@@ -9,6 +9,7 @@ use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::kind::{CLAIM, Key, Kind, POD, VOLUME};
 use crate::actors::objects::{Deletion, Objects, is_deleting, text, uid};
 use crate::actors::rules::{Gate, Stage};
+use crate::actors::workloads::pod_state::is_over;
 
 /// Holds a volume on real clusters, while it is bound.
 const PROTECTION: &str = "kubernetes.io/pv-protection";
@@ -41,8 +42,7 @@ impl Actor for ClaimBinder {
         if change.kind == CLAIM || change.kind == VOLUME {
             return vec![change.key()];
         }
-        let over = ["Succeeded", "Failed"].contains(&text(object, "/status/phase"));
-        if !change.gone && !over {
+        if !change.gone && !is_over(object) {
             return Vec::new();
         }
         let namespace = object.metadata.namespace.as_deref();

@@ -6,6 +6,7 @@ use super::claims::claims_of;
 use crate::actors::actor::ActorError;
 use crate::actors::kind::{Key, POD};
 use crate::actors::objects::{Objects, text};
+use crate::actors::workloads::pod_state::is_over;
 
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
 
@@ -19,7 +20,7 @@ pub(super) async fn release(
     let pods = objects.list(&POD, key.namespace.as_deref(), "").await?;
     let used = pods.iter().any(|pod| {
         !text(pod, "/spec/nodeName").is_empty()
-            && !["Succeeded", "Failed"].contains(&text(pod, "/status/phase"))
+            && !is_over(pod)
             && claims_of(pod).any(|name| name == key.name)
     });
     if used {

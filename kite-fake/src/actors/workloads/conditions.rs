@@ -62,6 +62,10 @@ impl Conditions {
         self.0.retain(|it| it["type"] != type_);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn into_value(self) -> Value {
         Value::Array(self.0)
     }

@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-/// Letters that generated names consist of.
-const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+use crate::clock::NAME_LETTERS;
 
 /// A word for `template`; another one for each count of `collisions`.
 ///
@@ -19,7 +18,7 @@ pub(super) fn of(template: &Value, collisions: u64) -> String {
         (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193)
     });
     let digits = sum.to_string().into_bytes().into_iter();
-    let letter = |digit: u8| ALPHABET.get(usize::from(digit) % ALPHABET.len());
+    let letter = |digit: u8| NAME_LETTERS.get(usize::from(digit) % NAME_LETTERS.len());
     digits
         .filter_map(|digit| letter(digit).copied())
         .map(char::from)
@@ -38,6 +37,10 @@ mod tests {
         assert_eq!(of(&a, 0), of(&a, 0));
         assert_ne!(of(&a, 0), of(&b, 0));
         assert_ne!(of(&a, 0), of(&a, 1));
-        assert!(of(&a, 0).bytes().all(|letter| ALPHABET.contains(&letter)));
+        assert!(
+            of(&a, 0)
+                .bytes()
+                .all(|letter| NAME_LETTERS.contains(&letter))
+        );
     }
 }

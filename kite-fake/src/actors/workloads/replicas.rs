@@ -9,6 +9,7 @@ use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::conditions::Conditions;
 use super::making::{Made, TRY_AGAIN, make};
 use super::owned::{Owner, Owners, controller};
 use super::pod_state::{available_in, by_worth, is_active, is_over, is_ready};
@@ -24,6 +25,8 @@ use crate::actors::objects::{Deletion, Objects, ignore_missing, is_deleting, tex
 const SEEN: &[Kind] = &[REPLICA_SET, REPLICATION_CONTROLLER, POD];
 /// Most Pods that are made or deleted at a time.
 const BURST: usize = 500;
+/// The condition that tells that Pods cannot be made.
+const FAILURE: &str = "ReplicaFailure";
 
 /// Plays the controller of one of these kinds: an object has as many Pods of its
 /// template as it asks for, and tells how many of them are ready.
@@ -244,21 +247,24 @@ fn status(
     if *kind == REPLICA_SET {
         status["terminatingReplicas"] = json!(seen.terminating);
     }
+    // Those of others stay.
+    let mut conditions = Conditions::of(&set.data["status"]);
     if let Some(failure) = seen.failure {
-        let conditions = set.data["status"]["conditions"].as_array();
-        let mut before = conditions.into_iter().flatten();
-        let condition = before.find(|it| it["type"] == "ReplicaFailure");
         // What has been told stays until it is over.
-        let condition = condition.cloned().unwrap_or_else(|| {
-            json!({
-                "type": "ReplicaFailure",
+        if conditions.get(FAILURE).is_none() {
+            conditions.put(json!({
+                "type": FAILURE,
                 "status": "True",
                 "reason": "FailedCreate",
                 "message": failure.message,
                 "lastTransitionTime": crate::clock::rfc3339(now),
-            })
-        });
-        status["conditions"] = json!([condition]);
+            }));
+        }
+    } else {
+        conditions.remove(FAILURE);
+    }
+    if !conditions.is_empty() {
+        status["conditions"] = conditions.into_value();
     }
     (status, wait)
 }

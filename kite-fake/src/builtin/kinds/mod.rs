@@ -1,5 +1,6 @@
 //! What single kinds want beside their schemas: defaults, preparation, validation.
 
+pub(super) mod admission;
 pub(super) mod allocation;
 pub(super) mod autoscaler;
 pub(super) mod certificates;
@@ -8,11 +9,11 @@ pub(super) mod containers;
 pub(super) mod endpoints;
 pub(super) mod events;
 pub(super) mod families;
+pub(super) mod jobs;
 pub(super) mod network;
 pub(super) mod pod;
 pub(super) mod pod_changes;
 pub(super) mod pod_rules;
-pub(super) mod policies;
 pub(super) mod quotas;
 pub(super) mod rbac;
 pub(super) mod service;

@@ -1,6 +1,6 @@
 //! Deployments and the other kinds that hold a pod template: their defaults.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::pod;
 use crate::members::{default, has, list, list_mut, members, object_mut, set, text};
@@ -156,11 +156,8 @@ pub(in crate::builtin) fn prepare_job(object: &mut Value) {
         default(labels, key, value.as_str());
     }
     let labels = labels.clone();
-    default(
-        spec,
-        "selector",
-        json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}),
-    );
+    let chosen = object_mut(object_mut(spec, "selector"), "matchLabels");
+    default(chosen, "batch.kubernetes.io/controller-uid", uid);
     // By the same default as before, once it is read from where it is stored.
     default(object_mut(object, "metadata"), "labels", labels);
 }

@@ -113,6 +113,17 @@ pub(super) fn register(context: &mut Context<'static>) {
         Ok(Value::Bool(question.rights.allow(&question.wanted)))
     };
     context.add_function("allowed", allowed);
+    // Roles are looked up in memory: that never fails, and no reason is given.
+    let errored = |This(this): This<Value>| -> Result<Value, ExecutionError> {
+        Question::of(&this, Step::Decision).map(|_| Value::Bool(false))
+    };
+    context.add_function("errored", errored);
+    for name in ["error", "reason"] {
+        let nothing = |This(this): This<Value>| -> Result<Value, ExecutionError> {
+            Question::of(&this, Step::Decision).map(|_| Value::from(""))
+        };
+        context.add_function(name, nothing);
+    }
 }
 
 #[cfg(test)]

@@ -102,6 +102,10 @@ fn parse(text: &str) -> Type<'static> {
         "cidr" => Type::Named("net.CIDR"),
         "semver" => Type::Named("kubernetes.Semver"),
         "format" => Type::Named("kubernetes.NamedFormat"),
+        "authorizer" => Type::Named("kubernetes.authorization.Authorizer"),
+        "group" => Type::Named("kubernetes.authorization.GroupCheck"),
+        "resource" => Type::Named("kubernetes.authorization.ResourceCheck"),
+        "decision" => Type::Named("kubernetes.authorization.Decision"),
         "A" | "B" | "K" | "V" => Type::Param(text.chars().next().unwrap_or('A')),
         _ => Type::Dyn,
     }
@@ -351,6 +355,16 @@ url_get_query url~getQuery() map(string,list(string))
 string_find_string string~find(string) string
 string_find_all_string string~findAll(string) list(string)
 string_find_all_string_int string~findAll(string,int) list(string)
+authorizer_group authorizer~group(string) group
+groupcheck_resource group~resource(string) resource
+resourcecheck_subresource resource~subresource(string) resource
+resourcecheck_namespace resource~namespace(string) resource
+resourcecheck_name resource~name(string) resource
+resourcecheck_check resource~check(string) decision
+decision_errored decision~errored() bool
+decision_error decision~error() string
+decision_allowed decision~allowed() bool
+decision_reason decision~reason() string
 string_to_quantity quantity(string) quantity
 is_quantity_string isQuantity(string) bool
 quantity_sign quantity~sign() int

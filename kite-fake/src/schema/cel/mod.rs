@@ -1,5 +1,6 @@
 //! The language of rules: compiled once with the schema, evaluated for each write.
 
+mod admission;
 mod authorizer;
 mod check;
 mod compare;
@@ -23,6 +24,7 @@ mod value;
 
 use serde_json::Value;
 
+pub(crate) use admission::{Declared, Wanted, review_expression};
 pub(crate) use authorizer::authorizer;
 pub(super) use evaluate::{check_default, evaluate};
 pub(crate) use objects::{configuration, operations};

@@ -14,6 +14,7 @@ use super::formats;
 
 pub use names::accept;
 pub use validate::validate;
+pub(crate) use webhook::client_config;
 
 /// What keeps a definition until its objects are gone.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";

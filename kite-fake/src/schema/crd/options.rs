@@ -7,7 +7,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::super::field_path;
-use super::webhook;
+use super::webhook::client_config;
 use crate::field_error::FieldError;
 use crate::names::label_1035;
 
@@ -231,20 +231,13 @@ pub(super) fn conversion(conversion: &Value, errors: &mut Vec<FieldError>) {
         }
         return;
     }
-    if !client.is_object() {
+    if client.is_object() {
+        client_config(client, &client_at, errors);
+    } else {
         errors.push(FieldError::required(
             client_at,
             "required when strategy is set to Webhook",
         ));
-    } else if client["url"].is_string() == client["service"].is_object() {
-        errors.push(FieldError::required(
-            client_at,
-            "exactly one of url or service is required",
-        ));
-    } else if let Some(url) = client["url"].as_str() {
-        webhook::url(url, &format!("{client_at}.url"), errors);
-    } else {
-        webhook::service(&client["service"], &format!("{client_at}.service"), errors);
     }
     if versions.is_empty() {
         errors.push(FieldError::required(versions_at, ""));

@@ -8,8 +8,22 @@ use crate::names::subdomain;
 
 const FORM: &str = "; desired format: https://host[/path]";
 
+/// Checks where a webhook is reached: at a URL or at a Service.
+pub(crate) fn client_config(client: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    if client["url"].is_string() == client["service"].is_object() {
+        errors.push(FieldError::required(
+            at,
+            "exactly one of url or service is required",
+        ));
+    } else if let Some(text) = client["url"].as_str() {
+        url(text, &format!("{at}.url"), errors);
+    } else {
+        service(&client["service"], &format!("{at}.service"), errors);
+    }
+}
+
 /// Checks the address of a webhook.
-pub(super) fn url(text: &str, at: &str, errors: &mut Vec<FieldError>) {
+fn url(text: &str, at: &str, errors: &mut Vec<FieldError>) {
     let mut wrong = |value: &str, detail: String| {
         errors.push(FieldError::invalid(at, &value.into(), detail));
     };
@@ -54,7 +68,7 @@ pub(super) fn url(text: &str, at: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// Checks the service that stands before a webhook.
-pub(super) fn service(service: &Value, at: &str, errors: &mut Vec<FieldError>) {
+fn service(service: &Value, at: &str, errors: &mut Vec<FieldError>) {
     for name in ["name", "namespace"] {
         if service[name].as_str().unwrap_or_default().is_empty() {
             let detail = format!("service {name} is required");

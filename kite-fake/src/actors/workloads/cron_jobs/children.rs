@@ -13,6 +13,7 @@ use crate::actors::mirror::Found;
 use crate::actors::objects::{
     Deletion, Objects, ignore_missing, is_controlled_by, is_deleting, text, uid,
 };
+use crate::actors::workloads::jobs;
 use crate::actors::workloads::making::{Made, make};
 
 const COMPONENT: &str = "cronjob-controller";
@@ -37,12 +38,7 @@ pub(super) enum Started {
 
 /// How a Job has ended: `Complete` or `Failed`.
 fn ending(job: &DynamicObject) -> Option<&str> {
-    let conditions = job.data["status"]["conditions"].as_array();
-    let mut all = conditions.into_iter().flatten();
-    let found = all.find(|it| {
-        it["status"] == "True" && (it["type"] == "Complete" || it["type"] == "Failed")
-    })?;
-    found["type"].as_str()
+    jobs::ending(&job.data["status"])?["type"].as_str()
 }
 
 fn name_of(job: &DynamicObject) -> &str {

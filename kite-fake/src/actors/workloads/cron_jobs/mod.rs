@@ -20,7 +20,7 @@ use crate::actors::events::{self, Said};
 use crate::actors::kind::{CRON_JOB, JOB, Key, Kind};
 use crate::actors::mirror::Found;
 use crate::actors::objects::{Objects, ignore_missing, is_deleting, text, uid};
-use crate::actors::schedule::Schedule;
+use crate::schedule::Schedule;
 
 /// What is read as watches have shown it.
 const SEEN: &[Kind] = &[CRON_JOB, JOB];
@@ -106,12 +106,15 @@ async fn run(hands: Hands<'_>, state: &mut State) -> Result<Next, ActorError> {
         return Ok(Next::Done);
     }
     let written = text(cron, "/spec/schedule");
-    let Some(schedule) = Schedule::parse(written) else {
-        let message = format!("unparseable schedule: {written:?}");
-        hands
-            .tell(events::warning("UnparseableSchedule", message))
-            .await;
-        return Ok(Next::Done);
+    let schedule = match Schedule::parse(written) {
+        Ok(schedule) => schedule,
+        Err(wrong) => {
+            let message = format!("unparseable schedule: {written:?} : {wrong}");
+            hands
+                .tell(events::warning("UnparseableSchedule", message))
+                .await;
+            return Ok(Next::Done);
+        }
     };
     let next = next(&schedule, &zone, now);
     let since = earliest(cron, state, now);

@@ -17,6 +17,7 @@ use kube::api::{DynamicObject, PropagationPolicy};
 use parking_lot::Mutex;
 
 use self::indexes::Indexes;
+pub(super) use self::progress::ending;
 use self::progress::{finished_at, is_finished};
 use self::spec::Spec;
 use super::owned::{Owners, controller};

@@ -193,11 +193,14 @@ pub(super) fn is_finished(status: &Value) -> bool {
 
 /// When a Job came to its end.
 pub(super) fn finished_at(status: &Value) -> Option<&str> {
-    let mut all = status["conditions"].as_array().into_iter().flatten();
-    let end = all.find(|it| {
-        it["status"] == "True" && (it["type"] == "Complete" || it["type"] == "Failed")
-    })?;
+    let end = ending(status)?;
     Some(end["lastTransitionTime"].as_str().unwrap_or_default())
+}
+
+/// The condition by which a Job is at its end: `Complete` or `Failed`.
+pub(in crate::actors::workloads) fn ending(status: &Value) -> Option<&Value> {
+    let mut all = status["conditions"].as_array().into_iter().flatten();
+    all.find(|it| it["status"] == "True" && (it["type"] == "Complete" || it["type"] == "Failed"))
 }
 
 #[cfg(test)]

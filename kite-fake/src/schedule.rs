@@ -4,6 +4,8 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan as _, Zoned};
 
+use crate::go;
+
 /// How far ahead a next time is looked for: leap days come at least every
 /// eight years.
 const YEARS: i16 = 9;
@@ -12,11 +14,14 @@ const YEARS: i16 = 9;
 ///
 /// ```
 /// use jiff::tz::TimeZone;
-/// use kite_fake::actors::schedule::Schedule;
+/// use kite_fake::schedule::Schedule;
 ///
-/// let schedule = Schedule::parse("30 2 * * mon-fri").ok_or("no schedule")?;
+/// let schedule = Schedule::parse("30 2 * * mon-fri")?;
 /// let next = schedule.next("2026-11-21T17:05:30Z".parse()?, &TimeZone::UTC);
 /// assert_eq!(next, Some("2026-11-23T02:30:00Z".parse()?));
+///
+/// let wrong = Schedule::parse("60 2 * * *").unwrap_err();
+/// assert_eq!(wrong.to_string(), "end of range (60) above maximum (59): 60");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,16 +46,42 @@ struct Fields {
     any_weekday: bool,
 }
 
+/// Why a text is no schedule, in the words of the library that Kubernetes reads
+/// schedules with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotASchedule(String);
+
 impl Schedule {
     /// Reads `minute hour day month weekday`, one of the names such as `@daily`, or
-    /// `@every` with a duration. `None` when it is no schedule.
-    pub fn parse(text: &str) -> Option<Self> {
-        let text = text.trim();
+    /// `@every` with a duration, as `CronJob`s have them: weekdays are 0 to 6.
+    ///
+    /// # Errors
+    ///
+    /// [`NotASchedule`] says which part cannot be read.
+    pub fn parse(text: &str) -> Result<Self, NotASchedule> {
+        Self::read(text, 6).map_err(NotASchedule)
+    }
+
+    /// As [`parse`](Self::parse), but Sunday may be 7, too, as CDI has it.
+    ///
+    /// # Errors
+    ///
+    /// [`NotASchedule`] says which part cannot be read.
+    pub fn parse_with_seven(text: &str) -> Result<Self, NotASchedule> {
+        Self::read(text, 7).map_err(NotASchedule)
+    }
+
+    fn read(text: &str, last_weekday: u32) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("empty spec string".to_owned());
+        }
         if let Some(pause) = text.strip_prefix("@every ") {
-            let pause: SignedDuration = pause.trim().parse().ok()?;
+            let pause = go::duration(pause)
+                .map_err(|wrong| format!("failed to parse duration {text}: {wrong}"))?;
             // In whole seconds, and at least one.
             let seconds = pause.as_secs().max(1);
-            return Some(Self(Times::Every(SignedDuration::from_secs(seconds))));
+            return Ok(Self(Times::Every(SignedDuration::from_secs(seconds))));
         }
         let text = match text {
             "@yearly" | "@annually" => "0 0 1 1 *",
@@ -58,23 +89,27 @@ impl Schedule {
             "@weekly" => "0 0 * * 0",
             "@daily" | "@midnight" => "0 0 * * *",
             "@hourly" => "0 * * * *",
+            other if other.starts_with('@') => {
+                return Err(format!("unrecognized descriptor: {other}"));
+            }
             text => text,
         };
         let fields: Vec<&str> = text.split_whitespace().collect();
         let [minutes, hours, days, months, weekdays] = fields[..] else {
-            return None;
+            return Err(format!(
+                "expected exactly 5 fields, found {}: [{}]",
+                fields.len(),
+                fields.join(" ")
+            ));
         };
-        let mut week = field(weekdays, 0, 7, &WEEKDAYS)?;
-        // Sunday is 0 and 7.
-        if week & (1 << 7) != 0 {
-            week |= 1;
-        }
-        Some(Self(Times::At(Fields {
+        Ok(Self(Times::At(Fields {
             minutes: field(minutes, 0, 59, &[])?,
             hours: field(hours, 0, 23, &[])?,
             days: field(days, 1, 31, &[])?,
             months: field(months, 1, 12, &MONTHS)?,
-            weekdays: week,
+            // Sunday is 0 and 7.
+            weekdays: field(weekdays, 0, last_weekday, &WEEKDAYS)
+                .map(|week| week | (week >> 7 & 1))?,
             any_day: is_any(days),
             any_weekday: is_any(weekdays),
         })))
@@ -177,37 +212,58 @@ fn is_any(field: &str) -> bool {
 
 /// A field as a set of numbers: a list of ranges with steps. `names` stand for
 /// numbers from `least` on.
-fn field(text: &str, least: u32, most: u32, names: &[&str]) -> Option<u64> {
-    let number = |text: &str| -> Option<u32> {
+fn field(text: &str, least: u32, most: u32, names: &[&str]) -> Result<u64, String> {
+    let number = |text: &str| {
         let lower = text.to_lowercase();
-        let found = names.iter().position(|name| *name == lower);
-        let value = match found {
-            Some(place) => least + u32::try_from(place).ok()?,
-            None => text.parse().ok()?,
-        };
-        (least..=most).contains(&value).then_some(value)
+        match (least..).zip(names).find(|(_, name)| **name == lower) {
+            Some((value, _)) => Ok(value),
+            None => count(text),
+        }
     };
     let mut set = 0;
-    for part in text.split(',') {
-        let (range, step) = match part.split_once('/') {
-            Some((range, step)) => (range, Some(step.parse::<u32>().ok().filter(|s| *s > 0)?)),
-            None => (part, None),
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (range, step) = part.split_once('/').unwrap_or((part, "1"));
+        let (low, high) = range.split_once('-').unwrap_or((range, range));
+        let (from, mut to) = if low == "*" || low == "?" {
+            (least, most)
+        } else if high.contains('-') {
+            return Err(format!("too many hyphens: {part}"));
+        } else {
+            (number(low)?, number(high)?)
         };
-        let (from, to) = match range.split_once('-') {
-            Some((from, to)) => (number(from)?, number(to)?),
-            None if range == "*" || range == "?" => (least, most),
-            None if step.is_some() => (number(range)?, most),
-            None => (number(range)?, number(range)?),
+        if step.contains('/') {
+            return Err(format!("too many slashes: {part}"));
+        }
+        let step = count(step)?;
+        if part.contains('/') && !range.contains('-') {
+            to = most;
+        }
+        let wrong = if from < least {
+            format!("beginning of range ({from}) below minimum ({least})")
+        } else if to > most {
+            format!("end of range ({to}) above maximum ({most})")
+        } else if from > to {
+            format!("beginning of range ({from}) beyond end of range ({to})")
+        } else if step == 0 {
+            "step of range should be a positive number".to_owned()
+        } else {
+            let step = usize::try_from(step).unwrap_or(usize::MAX);
+            for member in (from..=to).step_by(step) {
+                set |= 1 << member;
+            }
+            continue;
         };
-        if from > to {
-            return None;
-        }
-        let step = usize::try_from(step.unwrap_or(1)).ok()?;
-        for member in (from..=to).step_by(step) {
-            set |= 1 << member;
-        }
+        return Err(format!("{wrong}: {part}"));
     }
-    Some(set)
+    Ok(set)
+}
+
+fn count(text: &str) -> Result<u32, String> {
+    let found: i64 = text.parse().map_err(|_| {
+        let quoted = go::quote(text);
+        format!("failed to parse int from {text}: strconv.Atoi: parsing {quoted}: invalid syntax")
+    })?;
+    u32::try_from(found).map_err(|_| format!("negative number ({found}) not allowed: {text}"))
 }
 
 #[cfg(test)]
@@ -300,17 +356,49 @@ mod tests {
 
     #[test]
     fn what_is_no_schedule_is_told_apart() {
-        for text in [
-            "",
-            "* * * *",
-            "60 * * * *",
-            "5-1 * * * *",
-            "*/0 * * * *",
-            "x * * * *",
-            "@every",
-            "@sometimes",
+        for (text, wrong) in [
+            ("", "empty spec string"),
+            ("* * * *", "expected exactly 5 fields, found 4: [* * * *]"),
+            ("60 * * * *", "end of range (60) above maximum (59): 60"),
+            ("* * 0 * *", "beginning of range (0) below minimum (1): 0"),
+            (
+                "5-1 * * * *",
+                "beginning of range (5) beyond end of range (1): 5-1",
+            ),
+            (
+                "*/0 * * * *",
+                "step of range should be a positive number: */0",
+            ),
+            ("1-2-3 * * * *", "too many hyphens: 1-2-3"),
+            ("*/2/3 * * * *", "too many slashes: */2/3"),
+            (
+                "x * * * *",
+                "failed to parse int from x: strconv.Atoi: parsing \"x\": invalid syntax",
+            ),
+            (
+                "* * * foo *",
+                "failed to parse int from foo: strconv.Atoi: parsing \"foo\": invalid syntax",
+            ),
+            ("*/-1 * * * *", "negative number (-1) not allowed: -1"),
+            ("* * * * 7", "end of range (7) above maximum (6): 7"),
+            ("@every", "unrecognized descriptor: @every"),
+            (
+                "@every day",
+                "failed to parse duration @every day: time: invalid duration \"day\"",
+            ),
+            ("@sometimes", "unrecognized descriptor: @sometimes"),
         ] {
-            assert_eq!(Schedule::parse(text), None, "{text}");
+            let found = Schedule::parse(text).unwrap_err();
+            assert_eq!(found.to_string(), wrong, "{text}");
         }
+    }
+
+    #[test]
+    fn sunday_is_seven_for_some() {
+        let of = |text: &str| Schedule::parse_with_seven(text).unwrap();
+        let at: Timestamp = "2026-11-21T17:05:30Z".parse().unwrap();
+        let next = of("0 0 * * 7").next(at, &TimeZone::UTC).unwrap();
+        assert_eq!(next.to_string(), "2026-11-22T00:00:00Z");
+        assert_eq!(of("0 0 * * 0").next(at, &TimeZone::UTC), Some(next));
     }
 }

@@ -1,0 +1,155 @@
+//! What is said of an expression of an admission policy or a webhook when it is stored.
+
+use std::sync::{Arc, LazyLock};
+
+use serde_json::json;
+
+use super::super::model::{Kind, Schema};
+use super::check::{Variable, check};
+use super::program::{Program, STACK, bounded};
+use super::types::Type;
+
+/// What an expression can refer to, beside the object, the request and the namespace.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Declared<'a> {
+    /// The parameters of a policy.
+    pub(crate) params: bool,
+    /// The rights of who asks.
+    pub(crate) authorizer: bool,
+    /// The names of a policy's own variables that are known here; `None` where there are
+    /// no variables at all.
+    pub(crate) variables: Option<&'a [&'a str]>,
+}
+
+/// What an expression has to come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Bool,
+    Text,
+    TextOrNull,
+    Anything,
+}
+
+impl Wanted {
+    /// Whether a type is this one for sure; the words of the refusal if not.
+    fn is(self, found: &Type<'_>) -> Result<(), &'static str> {
+        match (self, found) {
+            (Self::Anything, _)
+            | (Self::Bool, Type::Bool)
+            | (Self::Text | Self::TextOrNull, Type::Text)
+            | (Self::TextOrNull, Type::Null) => Ok(()),
+            (Self::Bool, _) => Err("must evaluate to bool"),
+            (Self::Text, _) => Err("must evaluate to string"),
+            (Self::TextOrNull, _) => Err("must evaluate to one of [string null_type]"),
+        }
+    }
+}
+
+/// Looks at an expression: whether it compiles with what is declared, and what it comes to.
+///
+/// # Errors
+///
+/// What is wrong, in the API server's words.
+pub(crate) fn review_expression(
+    source: &str,
+    declared: &Declared<'_>,
+    wanted: Wanted,
+) -> Result<(), String> {
+    // Trees can be deep.
+    let found = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        let thread = thread.spawn_scoped(scope, || look_at(source, declared, wanted));
+        thread.ok()?.join().ok()
+    });
+    found.unwrap_or_else(|| Err("compilation failed: the expression cannot be checked".to_owned()))
+}
+
+fn look_at(source: &str, declared: &Declared<'_>, wanted: Wanted) -> Result<(), String> {
+    let failed = |why: &str| format!("compilation failed: {why}");
+    bounded(source).map_err(|why| failed(&why))?;
+    let composed = declared.variables.map(|names| Schema {
+        kind: Kind::Object,
+        properties: names
+            .iter()
+            .map(|name| ((*name).to_owned(), Arc::new(anything())))
+            .collect(),
+        ..Schema::default()
+    });
+    let mut variables: Vec<Variable<'_>> = vec![
+        ("object", Type::Dyn),
+        ("oldObject", Type::Dyn),
+        ("request", Type::Object(&REQUEST)),
+        ("namespaceObject", Type::Object(&NAMESPACE)),
+    ];
+    if declared.params {
+        variables.push(("params", Type::Dyn));
+    }
+    if declared.authorizer {
+        variables.push(("authorizer", Type::Named(AUTHORIZER)));
+    }
+    if let Some(composed) = &composed {
+        variables.push(("variables", Type::Object(composed)));
+    }
+    let checked = match (check(source, variables), Program::compile(source)) {
+        // Where the grammar is not followed, the grammar's parser has the words.
+        (Err(None) | Ok(_), Err(why)) | (Err(Some(why)), _) => return Err(failed(&why)),
+        (Err(None), Ok(_)) => return Err(failed("the expression cannot be parsed")),
+        (Ok(checked), Ok(_)) => checked,
+    };
+    let found = checked.types.get(&checked.root.id).unwrap_or(&Type::Dyn);
+    wanted.is(found).map_err(str::to_owned)
+}
+
+/// The type of who asks, as the declarations name it.
+const AUTHORIZER: &str = "kubernetes.authorization.Authorizer";
+
+/// A value whose type is not known.
+fn anything() -> Schema {
+    Schema {
+        kind: Kind::IntOrString,
+        ..Schema::default()
+    }
+}
+
+static REQUEST: LazyLock<Schema> = LazyLock::new(|| {
+    let text = json!({"type": "string"});
+    let texts = json!({"type": "array", "items": text});
+    let of = |last: &str| {
+        let properties = json!({"group": text, "version": text, last: text});
+        json!({"type": "object", "properties": properties})
+    };
+    let user = json!({"type": "object", "properties": {
+        "username": text, "uid": text, "groups": texts,
+        "extra": {"type": "object", "additionalProperties": texts},
+    }});
+    read(&json!({"type": "object", "properties": {
+        "kind": of("kind"), "resource": of("resource"), "subResource": text,
+        "requestKind": of("kind"), "requestResource": of("resource"),
+        "requestSubResource": text,
+        "name": text, "namespace": text, "operation": text,
+        "userInfo": user, "dryRun": {"type": "boolean"},
+        "options": {"x-kubernetes-int-or-string": true},
+    }}))
+});
+
+static NAMESPACE: LazyLock<Schema> = LazyLock::new(|| {
+    let (text, number) = (json!({"type": "string"}), json!({"type": "integer"}));
+    let texts = json!({"type": "array", "items": text});
+    let map = json!({"type": "object", "additionalProperties": text});
+    let time = json!({"type": "string", "format": "date-time"});
+    let metadata = json!({"type": "object", "properties": {
+        "name": text, "generateName": text, "namespace": text, "labels": map,
+        "annotations": map, "UID": text, "creationTimestamp": time,
+        "deletionGracePeriodSeconds": number, "deletionTimestamp": time,
+        "generation": number, "resourceVersion": text, "finalizers": texts,
+    }});
+    let spec = json!({"type": "object", "properties": {"finalizers": texts}});
+    let status = json!({"type": "object", "properties": {"phase": text}});
+    read(&json!({"type": "object", "properties": {
+        "metadata": metadata, "spec": spec, "status": status,
+    }}))
+});
+
+fn read(schema: &serde_json::Value) -> Schema {
+    Schema::from_json(schema).unwrap_or_else(|_| anything())
+}
