@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::super::model::{Kind, Schema};
 use super::check::{Variable, check};
@@ -114,22 +114,24 @@ fn anything() -> Schema {
 static REQUEST: LazyLock<Schema> = LazyLock::new(|| {
     let text = json!({"type": "string"});
     let texts = json!({"type": "array", "items": text});
-    let of = |last: &str| {
-        let properties = json!({"group": text, "version": text, last: text});
-        json!({"type": "object", "properties": properties})
-    };
-    let user = json!({"type": "object", "properties": {
+    let kind = object(
+        "GroupVersionKind",
+        &json!({"group": text, "version": text, "kind": text}),
+    );
+    let resource = json!({"group": text, "version": text, "resource": text});
+    let resource = object("GroupVersionResource", &resource);
+    let user = json!({
         "username": text, "uid": text, "groups": texts,
         "extra": {"type": "object", "additionalProperties": texts},
-    }});
-    read(&json!({"type": "object", "properties": {
-        "kind": of("kind"), "resource": of("resource"), "subResource": text,
-        "requestKind": of("kind"), "requestResource": of("resource"),
-        "requestSubResource": text,
+    });
+    let request = json!({
+        "kind": kind, "resource": resource, "subResource": text,
+        "requestKind": kind, "requestResource": resource, "requestSubResource": text,
         "name": text, "namespace": text, "operation": text,
-        "userInfo": user, "dryRun": {"type": "boolean"},
+        "userInfo": object("UserInfo", &user), "dryRun": {"type": "boolean"},
         "options": {"x-kubernetes-int-or-string": true},
-    }}))
+    });
+    read(&object("AdmissionRequest", &request))
 });
 
 static NAMESPACE: LazyLock<Schema> = LazyLock::new(|| {
@@ -137,19 +139,25 @@ static NAMESPACE: LazyLock<Schema> = LazyLock::new(|| {
     let texts = json!({"type": "array", "items": text});
     let map = json!({"type": "object", "additionalProperties": text});
     let time = json!({"type": "string", "format": "date-time"});
-    let metadata = json!({"type": "object", "properties": {
+    let metadata = json!({
         "name": text, "generateName": text, "namespace": text, "labels": map,
         "annotations": map, "UID": text, "creationTimestamp": time,
         "deletionGracePeriodSeconds": number, "deletionTimestamp": time,
         "generation": number, "resourceVersion": text, "finalizers": texts,
-    }});
-    let spec = json!({"type": "object", "properties": {"finalizers": texts}});
-    let status = json!({"type": "object", "properties": {"phase": text}});
-    read(&json!({"type": "object", "properties": {
-        "metadata": metadata, "spec": spec, "status": status,
-    }}))
+    });
+    let namespace = json!({
+        "metadata": object("NamespaceMetadata", &metadata),
+        "spec": object("NamespaceSpec", &json!({"finalizers": texts})),
+        "status": object("NamespaceStatus", &json!({"phase": text})),
+    });
+    read(&object("Namespace", &namespace))
 });
 
-fn read(schema: &serde_json::Value) -> Schema {
+/// The schema of a declared type with these members.
+fn object(name: &str, members: &Json) -> Json {
+    json!({"type": "object", "x-go-type": format!("kubernetes.{name}"), "properties": members})
+}
+
+fn read(schema: &Json) -> Schema {
     Schema::from_json(schema).unwrap_or_else(|_| anything())
 }

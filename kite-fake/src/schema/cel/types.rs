@@ -72,6 +72,10 @@ pub(super) fn member<'a>(schema: &'a Schema, name: &str) -> Option<&'a Schema> {
     if name == "metadata" && schema.embedded_resource {
         return Some(&READABLE_METADATA);
     }
+    // What the server declares itself is named as it is.
+    if schema.type_name.is_some() {
+        return schema.properties.get(name).map(|inner| &**inner);
+    }
     schema
         .properties
         .iter()
@@ -97,7 +101,7 @@ impl fmt::Display for Type<'_> {
             Self::List(of) => write!(f, "list({of})"),
             Self::Map(keys, values) => write!(f, "map({keys}, {values})"),
             Self::Optional(of) => write!(f, "optional_type({of})"),
-            Self::Object(_) => f.write_str("object"),
+            Self::Object(schema) => f.write_str(schema.type_name.as_deref().unwrap_or("object")),
             Self::Named(name) => f.write_str(name),
             Self::Param(name) => write!(f, "{name}"),
         }

@@ -175,6 +175,8 @@ mod tests {
             "namespaceObject.metadata.labels['env'] == 'prod'",
             "authorizer.group('').resource('pods').namespace('a').check('get').allowed()",
             "object.?spec.replicas.orValue(1) > 0",
+            "request.namespace.startsWith('a') && request.kind.kind == 'Deployment'",
+            "has(namespaceObject.metadata.labels) && request.options == null",
         ] {
             let found = policy(&json!({"validations": [{"expression": fine}]}));
             assert_eq!(found, Vec::<String>::new(), "{fine}");
