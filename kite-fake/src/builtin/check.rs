@@ -50,6 +50,20 @@ pub(super) fn path_segment(value: &str, field: &str, errors: &mut Errors) {
     invalid(field, &json!(value), wrongs, errors);
 }
 
+/// The name of a driver: a domain, in which letters may be upper case.
+pub(super) fn driver(of: &Value, member: &str, path: &str, errors: &mut Errors) {
+    let name = text(of, member);
+    let field = join(path, member);
+    if name.is_empty() {
+        errors.push(FieldError::required(&*field, ""));
+    }
+    if name.len() > 63 {
+        errors.push(FieldError::too_long(&*field, 63));
+    }
+    let wrongs = names::subdomain(&name.to_lowercase());
+    invalid(&field, &json!(name), wrongs, errors);
+}
+
 /// A domain and a path: `example.com/controller`.
 pub(super) fn domain_path(value: &str, field: &str, errors: &mut Errors) {
     const EXAMPLE: &str = "must be a domain-prefixed path (such as \"acme.io/foo\")";
@@ -226,6 +240,11 @@ impl Block {
             length,
             width,
         })
+    }
+
+    /// Whether the addresses are of the older family.
+    pub(super) fn is_v4(self) -> bool {
+        self.width == 32
     }
 
     fn prefix(self, bits: u128) -> u128 {

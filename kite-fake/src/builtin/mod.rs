@@ -7,12 +7,12 @@
 //!
 //! | Kinds | Schema, defaults | Validation |
 //! |---|---|---|
-//! | `ConfigMap`, Secret, Service, Namespace, `PersistentVolumeClaim`, `LimitRange`, `ResourceQuota`, Ingress, `IngressClass`, `NetworkPolicy`, Lease, RBAC, `StorageClass`, `EndpointSlice`, Event, `CertificateSigningRequest`, admission policies | yes | as a real server, with its messages |
-//! | Pod, `PodTemplate`, Deployment, `ReplicaSet`, `StatefulSet`, `DaemonSet`, Job, `CronJob`, `HorizontalPodAutoscaler`, `PersistentVolume`, `PodDisruptionBudget` | yes | names, selectors, containers, ports, volumes, enumerations; not every field |
+//! | `ConfigMap`, Secret, Service, Namespace, Node, `PersistentVolumeClaim`, `VolumeAttachment`, `LimitRange`, `ResourceQuota`, Ingress, `IngressClass`, `NetworkPolicy`, Lease, RBAC, `StorageClass`, `EndpointSlice`, Endpoints, Event, `CertificateSigningRequest`, admission policies | yes | as a real server, with its messages |
+//! | Pod, `PodTemplate`, Deployment, `ReplicaSet`, `ReplicationController`, `StatefulSet`, `DaemonSet`, Job, `CronJob`, `HorizontalPodAutoscaler`, `PersistentVolume`, `PodDisruptionBudget` | yes | names, selectors, containers, ports, volumes, enumerations; not every field |
 //! | the rest | yes | types and metadata only |
 //!
-//! On purpose unlike a real server: `EndpointSlice`s may hold loopback addresses,
-//! for what runs in a cluster in one process listens there.
+//! On purpose unlike a real server: `EndpointSlice`s and Endpoints may hold loopback
+//! addresses, for what runs in a cluster in one process listens there.
 
 mod check;
 mod kinds;

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::BuiltIn;
 use super::kinds::{
-    admission, autoscaler, certificates, config, endpoints, events, jobs, network, pod,
-    pod_changes, pod_rules, quotas, rbac, service, service_rules, small, storage, workload,
-    workload_rules,
+    admission, attachments, autoscaler, certificates, config, endpoints, events, jobs, network,
+    nodes, pod, pod_changes, pod_rules, quotas, rbac, replication, service, service_rules, small,
+    storage, subsets, workload, workload_rules,
 };
 use crate::fields::{Reset, Versions};
 use crate::names::NameRule;
@@ -126,7 +126,9 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         "v1",
         "Endpoints",
         Rules {
-            default: endpoints::default_endpoints,
+            default: subsets::default_endpoints,
+            validate_new: subsets::validate_new,
+            validate_update: subsets::validate_update,
             ..NAMESPACED
         },
     ),
@@ -174,7 +176,11 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         Rules {
             born_with_status: true,
             status: true,
+            default: nodes::default_node,
             prepare_create: small::prepare_node,
+            validate_new: nodes::validate_new,
+            validate_update: nodes::validate_update,
+            validate_status: nodes::validate_status,
             ..CLUSTER
         },
     ),
@@ -234,7 +240,9 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         "v1",
         "ReplicationController",
         Rules {
-            default: workload::default_replica_set,
+            default: replication::default_controller,
+            validate: replication::validate,
+            validate_status: replication::validate_status,
             ..WORKLOAD
         },
     ),
@@ -615,6 +623,9 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         "VolumeAttachment",
         Rules {
             status: true,
+            validate_new: attachments::validate_new,
+            validate_update: attachments::validate_update,
+            validate_status: attachments::validate_update,
             ..CLUSTER
         },
     ),

@@ -1,4 +1,4 @@
-//! `EndpointSlice` and Endpoints.
+//! `EndpointSlice`.
 
 use std::net::IpAddr;
 
@@ -148,13 +148,5 @@ pub(in crate::builtin) fn validate_slice_update(new: &Value, old: &Value, found:
             &new["addressType"],
             "field is immutable",
         ));
-    }
-}
-
-pub(in crate::builtin) fn default_endpoints(endpoints: &mut Value) {
-    for subset in list_mut(endpoints, "subsets") {
-        for port in list_mut(subset, "ports") {
-            default(port, "protocol", "TCP");
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 pub(super) mod admission;
 pub(super) mod allocation;
+pub(super) mod attachments;
 pub(super) mod autoscaler;
 pub(super) mod certificates;
 pub(super) mod config;
@@ -11,15 +12,18 @@ pub(super) mod events;
 pub(super) mod families;
 pub(super) mod jobs;
 pub(super) mod network;
+pub(super) mod nodes;
 pub(super) mod pod;
 pub(super) mod pod_changes;
 pub(super) mod pod_rules;
 pub(super) mod quotas;
 pub(super) mod rbac;
+pub(super) mod replication;
 pub(super) mod service;
 pub(super) mod service_rules;
 pub(super) mod small;
 pub(super) mod storage;
+pub(super) mod subsets;
 pub(super) mod volumes;
 pub(super) mod workload;
 pub(super) mod workload_rules;

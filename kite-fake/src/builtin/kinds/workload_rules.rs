@@ -243,7 +243,12 @@ fn replicated(object: &Value, kind: &str, found: &mut Validation) {
             "`selector` does not match template `labels`",
         ));
     }
-    pod_rules::template(&with_claims(spec), "spec.template", found);
+    lasting(&with_claims(spec), "ReplicaSet", found);
+}
+
+/// Checks the template of Pods that are always replaced.
+pub(super) fn lasting(template: &Value, owner: &str, found: &mut Validation) {
+    pod_rules::template(template, "spec.template", found);
     let policy = text(&template["spec"], "restartPolicy");
     if matches!(policy, "OnFailure" | "Never") {
         found.errors.push(FieldError::not_supported(
@@ -255,7 +260,7 @@ fn replicated(object: &Value, kind: &str, found: &mut Validation) {
     if has(&template["spec"], "activeDeadlineSeconds") {
         found.errors.push(FieldError::forbidden(
             "spec.template.spec.activeDeadlineSeconds",
-            "activeDeadlineSeconds in ReplicaSet is not Supported",
+            format!("activeDeadlineSeconds in {owner} is not Supported"),
         ));
     }
 }
