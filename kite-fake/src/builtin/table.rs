@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::BuiltIn;
 use super::kinds::{
-    admission, attachments, autoscaler, certificates, config, endpoints, events, jobs, network,
-    nodes, pod, pod_changes, pod_rules, quotas, rbac, replication, service, service_rules, small,
-    storage, subsets, workload, workload_rules,
+    admission, api_services, attachments, autoscaler, certificates, config, endpoints, events,
+    flow_control, jobs, network, nodes, pod, pod_changes, pod_rules, quotas, rbac, replication,
+    service, service_rules, small, storage, subsets, workload, workload_rules,
 };
 use crate::fields::{Reset, Versions};
 use crate::names::NameRule;
@@ -574,7 +574,9 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         "v1",
         "FlowSchema",
         Rules {
-            default: small::default_flow_schema,
+            default: flow_control::default_schema,
+            validate: flow_control::validate_schema,
+            validate_status: flow_control::validate_status,
             namespaced: false,
             ..WORKLOAD
         },
@@ -584,7 +586,9 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         "v1",
         "PriorityLevelConfiguration",
         Rules {
-            default: small::default_priority_level,
+            default: flow_control::default_level,
+            validate: flow_control::validate_level,
+            validate_status: flow_control::validate_status,
             namespaced: false,
             ..WORKLOAD
         },
@@ -726,9 +730,11 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         "v1",
         "APIService",
         Rules {
-            default: small::default_api_service,
+            default: api_services::default_api_service,
             name: NameRule::PathSegment,
             status: true,
+            validate: api_services::validate,
+            validate_status: api_services::validate_status,
             ..CLUSTER
         },
     ),

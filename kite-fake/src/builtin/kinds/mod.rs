@@ -2,6 +2,7 @@
 
 pub(super) mod admission;
 pub(super) mod allocation;
+pub(super) mod api_services;
 pub(super) mod attachments;
 pub(super) mod autoscaler;
 pub(super) mod certificates;
@@ -10,6 +11,7 @@ pub(super) mod containers;
 pub(super) mod endpoints;
 pub(super) mod events;
 pub(super) mod families;
+pub(super) mod flow_control;
 pub(super) mod jobs;
 pub(super) mod network;
 pub(super) mod nodes;

@@ -311,13 +311,6 @@ fn default_constraints(constraints: &mut Value) {
     }
 }
 
-pub(in crate::builtin) fn default_api_service(service: &mut Value) {
-    let spec = object_mut(service, "spec");
-    if has(spec, "service") {
-        default(object_mut(spec, "service"), "port", 443);
-    }
-}
-
 /// Checks the name of a container runtime.
 pub(in crate::builtin) fn validate_runtime_class(class: &Value, found: &mut Validation) {
     let handler = text(class, "handler");
@@ -331,30 +324,4 @@ pub(in crate::builtin) fn validate_runtime_class_update(
     found: &mut Validation,
 ) {
     check::immutable(new, old, "handler", "", &mut found.errors);
-}
-
-/// Schemas come in the middle unless they say otherwise.
-pub(in crate::builtin) fn default_flow_schema(schema: &mut Value) {
-    default(object_mut(schema, "spec"), "matchingPrecedence", 1000);
-}
-
-/// A limited level has some shares, and refuses what is too much.
-pub(in crate::builtin) fn default_priority_level(level: &mut Value) {
-    let spec = object_mut(level, "spec");
-    if text(spec, "type") == "Exempt" {
-        let exempt = object_mut(spec, "exempt");
-        default(exempt, "nominalConcurrencyShares", 0);
-        default(exempt, "lendablePercent", 0);
-    } else if has(spec, "limited") {
-        let limited = object_mut(spec, "limited");
-        default(limited, "nominalConcurrencyShares", 30);
-        default(limited, "lendablePercent", 0);
-        let response = object_mut(limited, "limitResponse");
-        if text(response, "type") == "Queue" {
-            let queuing = object_mut(response, "queuing");
-            default(queuing, "queues", 64);
-            default(queuing, "handSize", 8);
-            default(queuing, "queueLengthLimit", 50);
-        }
-    }
 }
