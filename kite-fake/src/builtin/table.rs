@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::BuiltIn;
 use super::kinds::{
-    admission, api_services, attachments, autoscaler, certificates, config, endpoints, events,
-    flow_control, jobs, network, nodes, pod, pod_changes, pod_rules, quotas, rbac, replication,
-    service, service_rules, small, storage, subsets, workload, workload_rules,
+    admission, api_services, attachments, autoscaler, certificates, config, devices, endpoints,
+    events, flow_control, jobs, network, nodes, pod, pod_changes, pod_rules, quotas, rbac,
+    replication, service, service_rules, small, storage, subsets, workload, workload_rules,
 };
 use crate::fields::{Reset, Versions};
 use crate::names::NameRule;
@@ -599,6 +599,7 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         "DeviceClass",
         Rules {
             generation: &["spec"],
+            validate: devices::validate_class,
             ..CLUSTER
         },
     ),
@@ -608,10 +609,24 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         "ResourceClaim",
         Rules {
             status: true,
+            default: devices::default_claim,
+            validate_new: devices::validate_new_claim,
+            validate_update: devices::validate_spec_update,
+            validate_status: devices::validate_status,
             ..NAMESPACED
         },
     ),
-    entry(DEVICES, "v1", "ResourceClaimTemplate", NAMESPACED),
+    entry(
+        DEVICES,
+        "v1",
+        "ResourceClaimTemplate",
+        Rules {
+            default: devices::default_template,
+            validate_new: devices::validate_new_template,
+            validate_update: devices::validate_spec_update,
+            ..NAMESPACED
+        },
+    ),
     entry(
         DEVICES,
         "v1",

@@ -8,6 +8,7 @@ pub(super) mod autoscaler;
 pub(super) mod certificates;
 pub(super) mod config;
 pub(super) mod containers;
+pub(super) mod devices;
 pub(super) mod endpoints;
 pub(super) mod events;
 pub(super) mod families;
