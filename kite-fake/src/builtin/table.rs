@@ -633,6 +633,8 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         "ResourceSlice",
         Rules {
             generation: &["spec"],
+            validate_new: devices::validate_new_slice,
+            validate_update: devices::validate_slice_update,
             ..CLUSTER
         },
     ),

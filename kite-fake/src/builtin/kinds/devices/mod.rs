@@ -1,12 +1,14 @@
-//! Devices that Pods claim: classes of them, claims and their templates. Whether an
-//! expression compiles is not checked.
+//! Devices that Pods claim: classes of them, claims and their templates, and what
+//! drivers have. Whether an expression compiles is not checked.
 
 mod requests;
+mod slices;
 mod status;
 
 use serde_json::{Value, json};
 
 pub(in crate::builtin) use self::requests::{default_claim, default_template};
+pub(in crate::builtin) use self::slices::{validate_new_slice, validate_slice_update};
 pub(in crate::builtin) use self::status::validate_status;
 use crate::builtin::check;
 use crate::members::{has, list, text};
@@ -19,6 +21,8 @@ type Errors = Vec<FieldError>;
 const MOST: usize = 32;
 /// Longest name of an attribute.
 const LONGEST_NAME: usize = 32;
+/// Longest name of a pool.
+const LONGEST_POOL: usize = 253;
 const LONGEST_EXPRESSION: usize = 10 * 1024;
 const LONGEST_PARAMETERS: usize = 10 * 1024;
 
@@ -131,6 +135,21 @@ fn configuration(config: &Value, path: &str, errors: &mut Errors) {
     } else if !parameters.is_object() {
         let why = "must be a valid JSON object";
         errors.push(FieldError::invalid(field, &json!("<value omitted>"), why));
+    }
+}
+
+/// Checks the name of a pool of devices: domains between slashes.
+fn pool(of: &Value, member: &str, path: &str, errors: &mut Errors) {
+    let name = text(of, member);
+    if !check::required(of, member, path, errors) {
+        return;
+    }
+    let field = format!("{path}.{member}");
+    if name.len() > LONGEST_POOL {
+        errors.push(FieldError::too_long(&*field, LONGEST_POOL as u64));
+    }
+    for part in name.split('/') {
+        check::subdomain(part, &field, errors);
     }
 }
 

@@ -182,6 +182,15 @@ pub(super) fn reference(name: &str, devices: &Value, path: &str, errors: &mut Er
 
 /// Checks the name of an attribute: a driver's domain, and an identifier.
 fn attribute(name: &str, field: &str, errors: &mut Errors) {
+    name_of(name, field, errors);
+    if !name.contains('/') {
+        let why = "a fully qualified name must be a domain and a name separated by a slash";
+        errors.push(FieldError::invalid(field, &json!(name), why));
+    }
+}
+
+/// Checks the name of an attribute, which may be the driver's own: without a domain.
+pub(super) fn name_of(name: &str, field: &str, errors: &mut Errors) {
     match name.split('/').collect::<Vec<_>>().as_slice() {
         [id] => identifier(id, field, errors),
         [domain, id] => {
@@ -200,10 +209,6 @@ fn attribute(name: &str, field: &str, errors: &mut Errors) {
             }
         }
         _ => {}
-    }
-    if !name.contains('/') {
-        let why = "a fully qualified name must be a domain and a name separated by a slash";
-        errors.push(FieldError::invalid(field, &json!(name), why));
     }
 }
 

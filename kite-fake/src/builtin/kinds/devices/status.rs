@@ -2,15 +2,13 @@
 
 use serde_json::Value;
 
-use super::{MOST, configuration, each, each_once, requests, toleration};
+use super::{MOST, configuration, each, each_once, pool, requests, toleration};
 use crate::builtin::check;
 use crate::members::{has, list, text};
 use crate::schema::{FieldError, Validation};
 
 /// Most users of a claim.
 const MOST_USERS: usize = 256;
-/// Longest name of a pool.
-const LONGEST_POOL: usize = 253;
 
 /// Checks who uses a claim, and what was allocated: that stays until it is given back.
 pub(in crate::builtin) fn validate_status(new: &Value, old: &Value, found: &mut Validation) {
@@ -83,18 +81,7 @@ fn result(result: &Value, claimed: &Value, path: &str, errors: &mut Vec<FieldErr
     let field = format!("{path}.request");
     requests::reference(text(result, "request"), claimed, &field, errors);
     check::driver(result, "driver", path, errors);
-    let pool = text(result, "pool");
-    let field = format!("{path}.pool");
-    if pool.is_empty() {
-        errors.push(FieldError::required(field, ""));
-    } else {
-        if pool.len() > LONGEST_POOL {
-            errors.push(FieldError::too_long(&*field, LONGEST_POOL as u64));
-        }
-        for part in pool.split('/') {
-            check::subdomain(part, &field, errors);
-        }
-    }
+    pool(result, "pool", path, errors);
     check::label(text(result, "device"), &format!("{path}.device"), errors);
     for (i, one) in list(result, "tolerations").iter().enumerate() {
         toleration(one, &format!("{path}.tolerations[{i}]"), errors);
