@@ -41,6 +41,7 @@ mod ownership;
 mod patches;
 mod policies;
 mod quota;
+mod rules;
 mod schemas;
 mod status;
 mod tables;
@@ -71,6 +72,7 @@ pub(super) fn all() -> Vec<Behaviour> {
         tables::TABLE,
         texts::TABLE,
         kinds::TABLE,
+        rules::TABLE,
         policies::TABLE,
         workloads::TABLE,
     ]
