@@ -12,6 +12,7 @@ mod cel;
 mod constraints;
 mod correlate;
 pub mod crd;
+mod declared;
 mod default;
 mod embedded;
 mod field_path;
@@ -28,10 +29,11 @@ mod validate;
 
 pub use crate::field_error::{CauseReason, FieldError, aggregate};
 pub use crate::held::Held;
-pub(crate) use cel::{Declared, Program, Wanted, review_expression};
+pub(crate) use cel::{Program, review_expression};
 #[cfg(feature = "cel")]
 pub(crate) use cel::{authorizer, configuration, operations, untyped};
 pub(crate) use crd::client_config;
+pub(crate) use declared::{Declared, Wanted};
 pub use default::apply_defaults;
 pub use meta::{object_meta, object_meta_json};
 pub use model::{Bound, Constraints, Kind, ListType, MapType, PatchStrategy, Presence, Schema};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::declared::{Declared, Wanted};
 use super::model::Schema;
 use super::path::Path;
 use super::rule::{Reviewed, Rule};
@@ -48,23 +49,6 @@ impl Program {
     pub(crate) fn reads_of(self, _: &[&str]) -> Option<Reads> {
         match self {}
     }
-}
-
-/// What an expression can refer to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Declared<'a> {
-    pub(crate) params: bool,
-    pub(crate) authorizer: bool,
-    pub(crate) variables: Option<&'a [&'a str]>,
-}
-
-/// What an expression has to come to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    Bool,
-    Text,
-    TextOrNull,
-    Anything,
 }
 
 /// No expression of a policy or a webhook compiles.

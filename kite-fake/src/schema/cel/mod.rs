@@ -24,7 +24,7 @@ mod value;
 
 use serde_json::Value;
 
-pub(crate) use admission::{Declared, Wanted, review_expression};
+pub(crate) use admission::review_expression;
 pub(crate) use authorizer::authorizer;
 pub(super) use evaluate::{check_default, evaluate};
 pub(crate) use objects::{configuration, operations};

@@ -9,11 +9,12 @@ mod webhooks;
 use serde_json::{Value, json};
 
 pub(in crate::builtin) use self::mutating::{validate_mutating, validate_mutating_binding};
+use self::rules::match_resources;
 pub(in crate::builtin) use self::validating::{validate_validating, validate_validating_binding};
 pub(in crate::builtin) use self::webhooks::validate_webhooks;
 use super::network;
 use crate::builtin::check;
-use crate::members::{has, text};
+use crate::members::{has, list, text};
 use crate::names;
 use crate::schema::FieldError;
 
@@ -90,5 +91,40 @@ fn param_ref(reference: &Value, path: &str, errors: &mut Errors) {
             path,
             errors,
         );
+    }
+}
+
+/// Checks what all policies say: what follows when they fail, their parameters and what
+/// they are about.
+fn what_it_is_about(spec: &Value, errors: &mut Errors) {
+    if check::required(spec, "failurePolicy", "spec", errors) {
+        check::one_of(spec, "failurePolicy", FAILURE_POLICIES, "spec", errors);
+    }
+    if has(spec, "paramKind") {
+        param_kind(&spec["paramKind"], "spec.paramKind", errors);
+    }
+    let path = "spec.matchConstraints";
+    if has(spec, "matchConstraints") {
+        let constraints = &spec["matchConstraints"];
+        match_resources(constraints, path, errors);
+        if list(constraints, "resourceRules").is_empty() {
+            errors.push(FieldError::required(format!("{path}.resourceRules"), ""));
+        }
+    } else {
+        errors.push(FieldError::required(path, ""));
+    }
+}
+
+/// Checks what all bindings say.
+fn whom_it_binds(spec: &Value, errors: &mut Errors) {
+    if check::required(spec, "policyName", "spec", errors) {
+        check::subdomain(text(spec, "policyName"), "spec.policyName", errors);
+    }
+    if has(spec, "paramRef") {
+        param_ref(&spec["paramRef"], "spec.paramRef", errors);
+    }
+    if has(spec, "matchResources") {
+        let path = "spec.matchResources";
+        match_resources(&spec["matchResources"], path, errors);
     }
 }

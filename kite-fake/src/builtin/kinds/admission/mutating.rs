@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::expressions::{Expressions, mutation as compile};
-use super::rules::match_resources;
-use super::{Errors, FAILURE_POLICIES, REINVOCATION_POLICIES, param_kind, param_ref};
+use super::{Errors, REINVOCATION_POLICIES, what_it_is_about, whom_it_binds};
 use crate::builtin::check;
 use crate::members::{has, list, text};
 use crate::schema::{FieldError, Validation};
@@ -22,23 +21,8 @@ const PATCHES: [(&str, &str); 2] = [
 pub(in crate::builtin) fn validate_mutating(policy: &Value, found: &mut Validation) {
     let spec = &policy["spec"];
     let errors = &mut found.errors;
-    if check::required(spec, "failurePolicy", "spec", errors) {
-        check::one_of(spec, "failurePolicy", FAILURE_POLICIES, "spec", errors);
-    }
-    if has(spec, "paramKind") {
-        param_kind(&spec["paramKind"], "spec.paramKind", errors);
-    }
-    let path = "spec.matchConstraints";
-    if has(spec, "matchConstraints") {
-        let constraints = &spec["matchConstraints"];
-        match_resources(constraints, path, errors);
-        if list(constraints, "resourceRules").is_empty() {
-            errors.push(FieldError::required(format!("{path}.resourceRules"), ""));
-        }
-        operations(constraints, path, errors);
-    } else {
-        errors.push(FieldError::required(path, ""));
-    }
+    what_it_is_about(spec, errors);
+    operations(&spec["matchConstraints"], "spec.matchConstraints", errors);
     let mut expressions = Expressions::of_policy(spec);
     expressions.conditions(spec, "spec.matchConditions", errors);
     expressions.variables(spec, errors);
@@ -60,17 +44,8 @@ pub(in crate::builtin) fn validate_mutating(policy: &Value, found: &mut Validati
 pub(in crate::builtin) fn validate_mutating_binding(binding: &Value, found: &mut Validation) {
     let spec = &binding["spec"];
     let errors = &mut found.errors;
-    if check::required(spec, "policyName", "spec", errors) {
-        check::subdomain(text(spec, "policyName"), "spec.policyName", errors);
-    }
-    if has(spec, "paramRef") {
-        param_ref(&spec["paramRef"], "spec.paramRef", errors);
-    }
-    if has(spec, "matchResources") {
-        let path = "spec.matchResources";
-        match_resources(&spec["matchResources"], path, errors);
-        operations(&spec["matchResources"], path, errors);
-    }
+    whom_it_binds(spec, errors);
+    operations(&spec["matchResources"], "spec.matchResources", errors);
 }
 
 fn operations(of: &Value, path: &str, errors: &mut Errors) {

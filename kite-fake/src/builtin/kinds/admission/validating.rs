@@ -3,10 +3,9 @@
 use serde_json::{Value, json};
 
 use super::expressions::Expressions;
-use super::rules::match_resources;
-use super::{Errors, FAILURE_POLICIES, param_kind, param_ref};
+use super::{Errors, what_it_is_about, whom_it_binds};
 use crate::builtin::check;
-use crate::members::{has, list, text};
+use crate::members::{list, text};
 use crate::schema::{FieldError, Validation, Wanted};
 
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
@@ -19,22 +18,7 @@ const LONGEST_ANNOTATION: usize = 5 * 1024;
 pub(in crate::builtin) fn validate_validating(policy: &Value, found: &mut Validation) {
     let spec = &policy["spec"];
     let errors = &mut found.errors;
-    if check::required(spec, "failurePolicy", "spec", errors) {
-        check::one_of(spec, "failurePolicy", FAILURE_POLICIES, "spec", errors);
-    }
-    if has(spec, "paramKind") {
-        param_kind(&spec["paramKind"], "spec.paramKind", errors);
-    }
-    let path = "spec.matchConstraints";
-    if has(spec, "matchConstraints") {
-        let constraints = &spec["matchConstraints"];
-        match_resources(constraints, path, errors);
-        if list(constraints, "resourceRules").is_empty() {
-            errors.push(FieldError::required(format!("{path}.resourceRules"), ""));
-        }
-    } else {
-        errors.push(FieldError::required(path, ""));
-    }
+    what_it_is_about(spec, errors);
     let mut expressions = Expressions::of_policy(spec);
     expressions.conditions(spec, "spec.matchConditions", errors);
     expressions.variables(spec, errors);
@@ -112,16 +96,7 @@ fn audit(all: &[Value], name: &str, expressions: &Expressions<'_>, errors: &mut 
 pub(in crate::builtin) fn validate_validating_binding(binding: &Value, found: &mut Validation) {
     let spec = &binding["spec"];
     let errors = &mut found.errors;
-    if check::required(spec, "policyName", "spec", errors) {
-        check::subdomain(text(spec, "policyName"), "spec.policyName", errors);
-    }
-    if has(spec, "paramRef") {
-        param_ref(&spec["paramRef"], "spec.paramRef", errors);
-    }
-    if has(spec, "matchResources") {
-        let path = "spec.matchResources";
-        match_resources(&spec["matchResources"], path, errors);
-    }
+    whom_it_binds(spec, errors);
     let (path, actions) = ("spec.validationActions", list(spec, "validationActions"));
     for (i, action) in actions.iter().enumerate() {
         let field = format!("{path}[{i}]");
