@@ -52,6 +52,7 @@
 //! | [`rest`] | what a request says |
 //! | [`auth`] | tokens, impersonation, RBAC |
 //! | [`status`] | failures in the server's words |
+//! | [`schedule`] | schedules as cron and `CronJob`s have them |
 //! | [`schema`], [`builtin`] | the shape and rules of custom and built-in kinds |
 //! | [`registry`] | which kinds are served, in which versions |
 //! | [`fields`], [`patch`] | server-side apply, `managedFields`, the patch formats |
