@@ -2,6 +2,10 @@
 
 /// What an expression can refer to, beside the object, the request and the namespace.
 #[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    not(feature = "cel"),
+    allow(dead_code, reason = "without the language nobody reads it")
+)]
 pub(crate) struct Declared<'a> {
     /// The parameters of a policy.
     pub(crate) params: bool,
