@@ -7,7 +7,7 @@
 //!
 //! | Kinds | Schema, defaults | Validation |
 //! |---|---|---|
-//! | `ConfigMap`, Secret, Service, Namespace, Node, `PersistentVolumeClaim`, `VolumeAttachment`, `LimitRange`, `ResourceQuota`, Ingress, `IngressClass`, `NetworkPolicy`, Lease, RBAC, `StorageClass`, `EndpointSlice`, Endpoints, Event, `CertificateSigningRequest`, admission policies, `APIService`, `FlowSchema`, `PriorityLevelConfiguration` | yes | as a real server, with its messages |
+//! | `ConfigMap`, Secret, Service, Namespace, Node, `PersistentVolumeClaim`, `VolumeAttachment`, `LimitRange`, `ResourceQuota`, Ingress, `IngressClass`, `NetworkPolicy`, Lease, RBAC, `StorageClass`, `EndpointSlice`, Endpoints, Event, `CertificateSigningRequest`, admission policies, configurations of webhooks, `APIService`, `FlowSchema`, `PriorityLevelConfiguration` | yes | as a real server, with its messages |
 //! | Pod, `PodTemplate`, Deployment, `ReplicaSet`, `ReplicationController`, `StatefulSet`, `DaemonSet`, Job, `CronJob`, `HorizontalPodAutoscaler`, `PersistentVolume`, `PodDisruptionBudget` | yes | names, selectors, containers, ports, volumes, enumerations; not every field |
 //! | `DeviceClass`, `ResourceClaim`, `ResourceClaimTemplate`, `ResourceSlice` | yes | all but whether expressions compile, and what capacity, counters and conditions of a slice's devices say |
 //! | the rest | yes | types and metadata only |

@@ -242,7 +242,7 @@ pub(super) static KINDS: [BuiltIn; 69] = [
         Rules {
             default: replication::default_controller,
             validate: replication::validate,
-            validate_status: replication::validate_status,
+            validate_status: workload_rules::validate_counts,
             ..WORKLOAD
         },
     ),

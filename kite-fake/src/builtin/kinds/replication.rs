@@ -1,11 +1,11 @@
 //! `ReplicationController`: the older form of a `ReplicaSet`, which selects by a plain map.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::pod;
 use super::workload_rules::lasting;
 use crate::builtin::check;
-use crate::members::{default, has, members, number, object_mut, set};
+use crate::members::{default, has, members, object_mut, set};
 use crate::schema::{FieldError, Validation};
 
 /// A controller without selector or labels has those of its Pods.
@@ -56,38 +56,11 @@ pub(in crate::builtin) fn validate(object: &Value, found: &mut Validation) {
     lasting(&spec["template"], "ReplicationController", found);
 }
 
-/// Numbers of a status are not negative, and parts are not more than the whole.
-pub(in crate::builtin) fn validate_status(new: &Value, _: &Value, found: &mut Validation) {
-    let status = &new["status"];
-    let errors = &mut found.errors;
-    for member in [
-        "replicas",
-        "fullyLabeledReplicas",
-        "readyReplicas",
-        "availableReplicas",
-        "observedGeneration",
-    ] {
-        check::not_negative(status, member, "status", errors);
-    }
-    let count = |member: &str| number(status, member).unwrap_or(0);
-    for (part, whole, written) in [
-        ("fullyLabeledReplicas", "replicas", "status.replicas"),
-        ("readyReplicas", "replicas", "status.replicas"),
-        ("availableReplicas", "replicas", "status.replicas"),
-        ("availableReplicas", "readyReplicas", "readyReplicas"),
-    ] {
-        if count(part) > count(whole) {
-            errors.push(FieldError::invalid(
-                format!("status.{part}"),
-                &json!(count(part)),
-                format!("cannot be greater than {written}"),
-            ));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use super::super::workload_rules::validate_counts;
     use super::*;
 
     fn wrongs(spec: &Value) -> Vec<String> {
@@ -150,7 +123,7 @@ mod tests {
         let status = json!({"replicas": 1, "fullyLabeledReplicas": 2, "readyReplicas": -1,
             "availableReplicas": 1});
         let mut found = Validation::default();
-        validate_status(&json!({"status": status}), &json!({}), &mut found);
+        validate_counts(&json!({"status": status}), &json!({}), &mut found);
         let texts: Vec<_> = found.errors.iter().map(ToString::to_string).collect();
         assert_eq!(
             texts,

@@ -309,7 +309,7 @@ pub(in crate::builtin) fn validate_selector_update(
     );
 }
 
-/// Numbers of a status are not negative.
+/// Numbers of a status are not negative, and parts are not more than the whole.
 pub(in crate::builtin) fn validate_counts(new: &Value, _: &Value, found: &mut Validation) {
     let status = &new["status"];
     let members = status
@@ -321,12 +321,13 @@ pub(in crate::builtin) fn validate_counts(new: &Value, _: &Value, found: &mut Va
     }
     let count = |member: &str| number(status, member).unwrap_or(0);
     for (less, more) in [
+        ("fullyLabeledReplicas", "replicas"),
         ("updatedReplicas", "replicas"),
         ("readyReplicas", "replicas"),
         ("availableReplicas", "replicas"),
         ("availableReplicas", "readyReplicas"),
     ] {
-        if has(status, more) && count(less) > count(more) {
+        if count(less) > count(more) {
             found.errors.push(FieldError::invalid(
                 format!("status.{less}"),
                 &json!(count(less)),
