@@ -133,6 +133,10 @@ impl BuiltIn {
         let _ = shape::normalize(self.schema(), object);
     }
 
+    fn is_service(&self) -> bool {
+        self.group.is_empty() && self.kind == "Service"
+    }
+
     fn api_version(&self) -> String {
         join_version(self.group, self.version)
     }
@@ -218,6 +222,12 @@ impl BuiltIn {
     pub fn validate_update(&self, new: &Value, old: &Value, subresource: &str) -> Validation {
         let mut found = Validation::default();
         let errors = &mut found.errors;
+        if self.is_service() && subresource.is_empty() {
+            errors.extend(kinds::families::refused(new, old));
+            if !errors.is_empty() {
+                return found;
+            }
+        }
         errors.extend(metadata::validate(
             new,
             self.rules.namespaced,
@@ -257,7 +267,7 @@ impl BuiltIn {
         old: Option<&Value>,
         env: &dyn Env,
     ) -> Result<(), Vec<FieldError>> {
-        if self.group.is_empty() && self.kind == "Service" {
+        if self.is_service() {
             return kinds::allocation::allocate(new, old, env);
         }
         Ok(())

@@ -109,13 +109,6 @@ pub(super) fn settle(service: &mut Value, old: Option<&Value>) -> Result<(), Vec
         set(spec, "ipFamilies", families);
         return Ok(());
     }
-    if policy == "RequireDualStack" {
-        errors.push(FieldError::invalid(
-            "spec.ipFamilyPolicy",
-            &json!(policy),
-            "this cluster is not configured for dual-stack services",
-        ));
-    }
     for (place, family) in families.iter().enumerate() {
         if family != CONFIGURED {
             errors.push(FieldError::invalid(
@@ -124,6 +117,13 @@ pub(super) fn settle(service: &mut Value, old: Option<&Value>) -> Result<(), Vec
                 "not configured on this cluster",
             ));
         }
+    }
+    if policy == "RequireDualStack" {
+        errors.push(FieldError::invalid(
+            "spec.ipFamilyPolicy",
+            &json!(policy),
+            "this cluster is not configured for dual-stack services",
+        ));
     }
     if !errors.is_empty() {
         return Err(errors);
@@ -223,6 +223,14 @@ pub(super) fn fields(service: &Value, errors: &mut Vec<FieldError>) {
             ));
         }
     }
+}
+
+/// What this cluster cannot give a changed Service. The server settles families before
+/// it checks an update, and tells nothing else then.
+pub(in crate::builtin) fn refused(new: &Value, old: &Value) -> Vec<FieldError> {
+    settle(&mut new.clone(), Some(old))
+        .err()
+        .unwrap_or_default()
 }
 
 /// Checks what an update does to addresses and families: the first of each stays.
