@@ -108,6 +108,10 @@ def ansible(place, version):
     within = [f"/ansible_collections/{part}/" for part in parts]
     source = place.source("ansible", client, lambda path: any(it in path for it in within))
     integration = source / "ansible_collections/kubernetes/core/tests/integration"
+    # One target writes its own configuration to the place where clients look first.
+    home = place.directory / ".kube"
+    home.mkdir()
+    shutil.copy(place.kubeconfig, home / "config")
     outcomes = {}
     for target in ANSIBLE_TARGETS:
         play = [{"hosts": "localhost", "connection": "local", "roles": [target],
@@ -153,14 +157,14 @@ def client_node(place, version):
 
 
 # Left out: k8s_exec, k8s_copy and k8s_log need a kubelet, k8s_gc waits for Pods of Jobs to
-# run, which end at once here, k8s_rollback for an image that cannot run, and
-# k8s_manifest_url needs Docker. Not judged yet: k8s_apply, k8s_info, k8s_scale, k8s_taint,
-# k8s_template, k8s_user_impersonation, k8s_validate, k8s_waiter.
+# run, which end at once here, k8s_rollback for an image that cannot run, k8s_manifest_url
+# needs Docker, and lookup_k8s a client certificate in the kubeconfig.
 ANSIBLE_TARGETS = [
-    "k8s_access_review", "k8s_append_hash", "k8s_check_mode", "k8s_cluster_info", "k8s_crd",
-    "k8s_delete", "k8s_diff", "k8s_drain", "k8s_full", "k8s_generate_name", "k8s_hide_fields",
-    "k8s_json_patch", "k8s_json_patch_hide_fields", "k8s_label_selectors", "k8s_lists",
-    "k8s_merge_type", "k8s_patched",
+    "k8s_access_review", "k8s_append_hash", "k8s_apply", "k8s_check_mode", "k8s_cluster_info",
+    "k8s_crd", "k8s_delete", "k8s_diff", "k8s_drain", "k8s_full", "k8s_generate_name",
+    "k8s_hide_fields", "k8s_info", "k8s_json_patch", "k8s_json_patch_hide_fields",
+    "k8s_label_selectors", "k8s_lists", "k8s_merge_type", "k8s_patched", "k8s_scale",
+    "k8s_taint", "k8s_template", "k8s_user_impersonation", "k8s_validate", "k8s_waiter",
 ]
 
 

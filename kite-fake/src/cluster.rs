@@ -99,7 +99,9 @@ impl FakeCluster {
             "contexts": [{"name": "kite-fake", "context": {"cluster": "kite-fake", "user": "admin"}}],
             "current-context": "kite-fake",
         });
-        serde_saphyr::to_string(&config).unwrap_or_else(|_| config.to_string())
+        // Each value on the line of its name: people and tests take lines out of it.
+        let lines = serde_saphyr::ser_options! { prefer_block_scalars: false };
+        serde_saphyr::to_string_with_options(&config, lines).unwrap_or_else(|_| config.to_string())
     }
 
     /// Writes the [`kubeconfig`](Self::kubeconfig) to a file that only its owner

@@ -124,6 +124,16 @@ pub const SUPPORT: &[Row] = &[
         "the administrator's unless RBAC is on, since kubectl sends no token without TLS; over TLS they are nobody's",
     ),
     row(
+        "client certificates",
+        Support::Differs,
+        "none are asked for: users have tokens; so a fresh cluster has no ConfigMap `extension-apiserver-authentication`",
+    ),
+    row(
+        "expressions of devices in `resource.k8s.io`",
+        Support::Inert,
+        "stored as they are: nothing allocates devices, and they are not compiled",
+    ),
+    row(
         "order of members in JSON",
         Support::Differs,
         "that of Go's types, or by name, as a real server writes them; by name also in the OpenAPI documents and in what a real server keeps as it was sent (`data` of a ControllerRevision, defaults and examples of schemas)",

@@ -17,7 +17,7 @@ use super::Snapshot;
 use crate::auth::{Identity, Token, Tokens};
 use crate::clock::Ids;
 use crate::registry::Registry;
-use crate::store::{GroupResource, Key, Object, Saved, Stored};
+use crate::store::{GroupResource, Key, Object, Remains, Saved, Stored};
 
 /// The edition of the format.
 const FORMAT: u32 = 1;
@@ -90,6 +90,9 @@ struct FiledCollection {
     /// Which of the objects were written under an earlier schema.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     outdated: Vec<usize>,
+    /// `namespace/name` of what every new cluster has and was removed here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    gone: Vec<String>,
 }
 
 impl FiledToken {
@@ -145,13 +148,15 @@ impl FiledCollection {
                 .filter(|(_, object)| Some(object.epoch()) != epoch)
                 .map(|(index, _)| index)
                 .collect(),
+            gone: snapshot
+                .store
+                .gone(resource)
+                .map(|key| format!("{}/{}", key.namespace, key.name))
+                .collect(),
         }
     }
 
-    fn restore(
-        self,
-        registry: &Registry,
-    ) -> Result<(GroupResource, BTreeMap<Key, Object>), FileError> {
+    fn restore(self, registry: &Registry) -> Result<(GroupResource, Remains), FileError> {
         let resource = GroupResource::new(self.group, self.plural);
         let epoch = registry.storage(&resource).map_or(OUTDATED, |r| r.epoch);
         let mut objects = BTreeMap::new();
@@ -172,7 +177,11 @@ impl FiledCollection {
             };
             objects.insert(key, Stored::transient(value, revision, epoch));
         }
-        Ok((resource, objects))
+        let gone = self.gone.iter().map(|at| {
+            let (namespace, name) = at.split_once('/').unwrap_or(("", at));
+            Key::new(namespace, name)
+        });
+        Ok((resource, (objects, gone.collect())))
     }
 }
 
@@ -197,7 +206,9 @@ impl Snapshot {
                 .map(|(digest, token)| FiledToken::new(digest, token))
                 .collect(),
             collections: collections
-                .filter(|(_, objects)| !objects.is_empty())
+                .filter(|(resource, objects)| {
+                    !objects.is_empty() || self.store.gone(resource).next().is_some()
+                })
                 .map(|(resource, objects)| FiledCollection::new(self, resource, objects))
                 .collect(),
         })?)

@@ -179,7 +179,10 @@ impl Snapshot {
     pub fn bump_revision(mut self, by: u64) -> Self {
         let collections = self.store.collections();
         let collections: Vec<_> = collections
-            .map(|(resource, objects)| (resource.clone(), objects.as_ref().clone()))
+            .map(|(resource, objects)| {
+                let gone = self.store.gone(resource).cloned().collect();
+                (resource.clone(), (objects.as_ref().clone(), gone))
+            })
             .collect();
         self.store = Saved::of(self.revision().saturating_add(by), collections);
         self

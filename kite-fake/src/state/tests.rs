@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams, WatchEvent, WatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -71,6 +72,33 @@ async fn restoring_brings_objects_and_kinds_back() {
         cluster.snapshot().revision() > later,
         "revisions never go back"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_deleted_of_a_new_cluster_stays_away() {
+    let cluster = cluster();
+    let untouched = cluster.snapshot();
+    let roles: Api<ClusterRole> = Api::all(cluster.client());
+    let body = DeleteParams::default();
+    roles.delete("view", &body).await.unwrap();
+    let later = PostParams::default();
+    let mut edit = roles.get("edit").await.unwrap();
+    edit.metadata.labels = None;
+    roles.replace("edit", &later, &edit).await.unwrap();
+    roles.delete("edit", &body).await.unwrap();
+    let then = cluster.snapshot();
+    cluster.restore(&then);
+    assert!(roles.get_opt("view").await.unwrap().is_none());
+    let filed = Snapshot::from_json(&then.to_json().unwrap()).unwrap();
+    for state in [then.clone(), then.bump_revision(9), filed] {
+        let next = FakeCluster::builder().snapshot(state).build().unwrap();
+        let roles: Api<ClusterRole> = Api::all(next.client());
+        assert!(roles.get_opt("view").await.unwrap().is_none());
+        assert!(roles.get_opt("edit").await.unwrap().is_none());
+        assert!(roles.get_opt("admin").await.unwrap().is_some());
+    }
+    cluster.restore(&untouched);
+    assert!(roles.get_opt("view").await.unwrap().is_some());
 }
 
 #[tokio::test(start_paused = true)]

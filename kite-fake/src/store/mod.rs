@@ -16,7 +16,7 @@ mod past;
 mod saved;
 mod text;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,6 +28,7 @@ use tokio::sync::watch;
 use audience::Audience;
 use object::Warmth;
 pub use object::{Object, Stored};
+pub(crate) use saved::Remains;
 pub use saved::Saved;
 
 /// Most bytes of text that one collection's log keeps alive.
@@ -154,14 +155,16 @@ struct Collection {
     /// Revisions up to this one are no longer in the log.
     floor: u64,
     audience: Audience,
-    /// Whether there are, or were, objects of the first revision.
-    has_first: bool,
+    /// Objects that were there before anything else, changed since or not.
+    first: BTreeSet<Key>,
+    /// Those of them that were removed.
+    gone: Arc<BTreeSet<Key>>,
 }
 
 impl Collection {
     /// What is to be saved: not what comes to be by itself.
     fn kept(&self) -> Arc<BTreeMap<Key, Object>> {
-        if !self.has_first {
+        if self.first.is_empty() {
             return Arc::clone(&self.objects);
         }
         let all = self.objects.iter();
@@ -179,7 +182,8 @@ impl Collection {
             log_bytes: 0,
             floor,
             audience: Audience::new(floor),
-            has_first: false,
+            first: BTreeSet::new(),
+            gone: Arc::default(),
         }
     }
 
@@ -354,8 +358,8 @@ impl Store {
         object
     }
 
-    /// Puts an object where it would have been before anything else, unless there is one:
-    /// nobody is told, and what is saved does not have it.
+    /// Puts an object where it would have been before anything else, unless there is one or
+    /// it was removed: nobody is told, and what is saved does not have it.
     pub(crate) fn put_first(
         &mut self,
         resource: &GroupResource,
@@ -363,26 +367,30 @@ impl Store {
         value: Value,
         epoch: u64,
     ) {
-        if self.get(resource, &key).is_some() {
+        let collection = self.collection(resource);
+        collection.first.insert(key.clone());
+        if collection.gone.contains(&key) || collection.objects.contains_key(&key) {
             return;
         }
         let warmth = &self.warmth;
         let scratch = &mut self.scratch;
         let object = Stored::stamped(value, FIRST, epoch, Change::Added, warmth, scratch);
         let collection = self.collection(resource);
-        collection.has_first = true;
         Arc::make_mut(&mut collection.objects).insert(key, object);
     }
 
     /// Removes an object; `None` if there is none. The event carries the last
     /// stored state, with the revision of the removal.
     pub fn remove(&mut self, resource: &GroupResource, key: &Key) -> Option<Object> {
-        let objects = &mut self.collections.get_mut(resource)?.objects;
+        let collection = self.collections.get_mut(resource)?;
         // Only a removal copies what a snapshot shares.
-        if !objects.contains_key(key) {
+        if !collection.objects.contains_key(key) {
             return None;
         }
-        let previous = Arc::make_mut(objects).remove(key)?;
+        let previous = Arc::make_mut(&mut collection.objects).remove(key)?;
+        if collection.first.contains(key) {
+            Arc::make_mut(&mut collection.gone).insert(key.clone());
+        }
         self.revision += 1;
         let object = self.stamped(previous.to_value(), previous.epoch(), Change::Deleted);
         self.record(

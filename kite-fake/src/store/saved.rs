@@ -1,14 +1,19 @@
 //! The whole content of a store at one moment, shared with it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::{Collection, Event, GroupResource, Key, Object, Store};
+
+/// Objects of a collection, and what was removed of those that are there from the start.
+pub(crate) type Remains = (BTreeMap<Key, Object>, BTreeSet<Key>);
 
 /// One collection at that moment.
 #[derive(Debug, Clone, Default)]
 struct Kept {
     objects: Arc<BTreeMap<Key, Object>>,
+    /// What was there before anything else and was removed.
+    gone: Arc<BTreeSet<Key>>,
     log: Arc<VecDeque<Event>>,
     log_bytes: usize,
     floor: u64,
@@ -24,14 +29,16 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Objects without a history, at a revision.
+    /// Objects without a history, at a revision; and of each kind what of the objects that
+    /// every cluster has from its start was removed.
     pub fn of(
         revision: u64,
-        collections: impl IntoIterator<Item = (GroupResource, BTreeMap<Key, Object>)>,
+        collections: impl IntoIterator<Item = (GroupResource, Remains)>,
     ) -> Self {
-        let all = collections.into_iter().map(|(resource, objects)| {
+        let all = collections.into_iter().map(|(resource, (objects, gone))| {
             let kept = Kept {
                 objects: Arc::new(objects),
+                gone: Arc::new(gone),
                 log: Arc::default(),
                 log_bytes: 0,
                 floor: revision,
@@ -57,6 +64,12 @@ impl Saved {
         self.collections.iter().map(|(r, kept)| (r, &kept.objects))
     }
 
+    /// What was removed of a collection that is there from the start.
+    pub(crate) fn gone(&self, resource: &GroupResource) -> impl Iterator<Item = &Key> {
+        let kept = self.collections.get(resource);
+        kept.into_iter().flat_map(|kept| kept.gone.iter())
+    }
+
     /// The objects of one collection.
     pub fn collection(&self, resource: &GroupResource) -> Option<&Arc<BTreeMap<Key, Object>>> {
         Some(&self.collections.get(resource)?.objects)
@@ -69,6 +82,7 @@ impl Store {
         let all = self.collections.iter().map(|(resource, collection)| {
             let kept = Kept {
                 objects: collection.kept(),
+                gone: Arc::clone(&collection.gone),
                 log: Arc::clone(&collection.log),
                 log_bytes: collection.log_bytes,
                 floor: collection.floor,
@@ -104,6 +118,7 @@ impl Store {
         for (resource, collection) in &mut self.collections {
             if !saved.collections.contains_key(resource) {
                 collection.objects = Arc::default();
+                collection.gone = Arc::default();
                 collection.log = Arc::default();
                 collection.log_bytes = 0;
                 collection.floor = self.floor;
@@ -116,6 +131,7 @@ impl Store {
                 .entry(resource.clone())
                 .or_insert_with(|| Collection::new(floor));
             collection.objects = Arc::clone(&kept.objects);
+            collection.gone = Arc::clone(&kept.gone);
             (collection.log, collection.log_bytes, collection.floor) = if history {
                 (Arc::clone(&kept.log), kept.log_bytes, kept.floor)
             } else {
