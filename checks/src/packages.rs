@@ -11,7 +11,7 @@ use anyhow::{Context as _, ensure};
 
 /// The library crates, in an order in which they can be published: each after what
 /// it depends on, its tests included.
-pub const LIBRARIES: [&str; 13] = [
+pub const LIBRARIES: [&str; 14] = [
     "kite-fake",
     "kite-conformance",
     "kite-cluster",
@@ -21,6 +21,7 @@ pub const LIBRARIES: [&str; 13] = [
     "kite-fake-kubevirt",
     "kite-render",
     "kite-reconcile",
+    "kite-ssh-relay",
     "kite-gateway",
     "kite-rest",
     "kite-identity",
@@ -32,6 +33,7 @@ pub fn folder(library: &str) -> &Path {
     Path::new(match library {
         "kite-cluster" => "kite-core/cluster",
         "kite-runtime" => "kite-reconcile/runtime",
+        "kite-ssh-relay" => "kite-gateway/relay",
         "kite-rest" => "kite-api/rest",
         "kite-identity" => "kite-api/identity",
         "kite-conformance" => "kite-fake/conformance",

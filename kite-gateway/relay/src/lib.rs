@@ -1,0 +1,56 @@
+//! The transport of SSH for proxies, as state machines without I/O.
+//!
+//! A proxy that ends the transport and the login on both sides and passes the connection
+//! protocol on leaves windows, replies and exit codes to the client and the server behind
+//! it, as if it were not there. It needs packets and not channels, which is what this crate
+//! has.
+//!
+//! ```
+//! use kite_ssh_relay::derive::{Derivation, Direction, Hash};
+//! use kite_ssh_relay::packet::{Opened, Opener, Sealer, Suite};
+//!
+//! // What a key exchange gives both sides.
+//! let derivation = Derivation {
+//!     hash: Hash::Sha256,
+//!     secret: b"\0\0\0\x06secret",
+//!     exchange: b"the hash of this exchange",
+//!     session: b"the hash of the first exchange",
+//! };
+//! let suite = Suite::Aes128Gcm;
+//! let keys = derivation.keys(suite, Direction::ClientToServer);
+//! let (mut sealer, mut opener) = (Sealer::new(), Opener::new());
+//! sealer.rekey(suite, &keys, true)?;
+//! opener.rekey(suite, &keys, true)?;
+//!
+//! let mut wire = Vec::new();
+//! sealer.seal(&[94, 0, 0, 0, 7], b"data of channel 7", &mut wire)?;
+//! let Opened::Packet { payload, .. } = opener.open(&mut wire)? else {
+//!     panic!("it is whole");
+//! };
+//! assert_eq!(&wire[payload][5..], b"data of channel 7");
+//! # Ok::<(), kite_ssh_relay::packet::PacketError>(())
+//! ```
+//!
+//! | Module | What it has |
+//! |---|---|
+//! | [`packet`] | bytes to payloads and back, with each cipher |
+//! | [`negotiate`] | the message `KEXINIT`, and what two sides agree on |
+//! | [`derive`] | from the secret of a key exchange to keys |
+//!
+//! Key exchanges, the login and the relay itself are not there yet.
+//!
+//! # What was weighed
+//!
+//! The registry has no library that offers packets and that a project under the Apache
+//! licence can use: russh and makiko know sessions and channels, and keep packets to
+//! themselves; `assh` and its `ssh-packet` have packets, under the GPL; `sunset` and
+//! `libssh-rs` have sessions. A relay needs less than they have, and more than they let out.
+//! Ciphers, MACs and hashes are those of `aws-lc-rs`, and wire types those of `ssh-encoding`.
+//!
+//! # Feature flags
+//!
+//! None.
+
+pub mod derive;
+pub mod negotiate;
+pub mod packet;

@@ -1,0 +1,214 @@
+//! Suites with their keys, on `aws-lc-rs`.
+
+use aws_lc_rs::aead::chacha20_poly1305_openssh as chacha;
+use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::cipher::{
+    AES_128, AES_256, EncryptionContext, StreamingEncryptingKey, UnboundCipherKey,
+};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::hmac;
+use aws_lc_rs::iv::FixedLength;
+
+use super::suite::{CtrKey, Keys, Mac, Suite};
+use super::{LENGTH, PacketError};
+
+/// The nonce of AES-GCM (RFC 5647 §7.1): four bytes that stay and a counter of eight.
+pub(super) struct Invocation {
+    fixed: [u8; 4],
+    counter: u64,
+}
+
+impl Invocation {
+    fn new(iv: [u8; 12]) -> Self {
+        let [a, b, c, d, rest @ ..] = iv;
+        Self {
+            fixed: [a, b, c, d],
+            counter: u64::from_be_bytes(rest),
+        }
+    }
+
+    /// The nonce of the next packet. The number of packets under a key is bounded far below
+    /// what the counter has.
+    fn next(&mut self) -> Nonce {
+        let mut nonce = [0; 12];
+        let (fixed, counter) = nonce.split_at_mut(4);
+        fixed.copy_from_slice(&self.fixed);
+        counter.copy_from_slice(&self.counter.to_be_bytes());
+        self.counter = self.counter.wrapping_add(1);
+        Nonce::assume_unique_for_key(nonce)
+    }
+}
+
+/// Counter mode, in both directions, with the MAC over what it makes.
+pub(super) struct Counted {
+    stream: StreamingEncryptingKey,
+    mac: hmac::Key,
+    /// Where the cipher writes, which does not write in place.
+    scratch: Vec<u8>,
+}
+
+impl Counted {
+    fn new(length: CtrKey, mac: Mac, keys: &Keys) -> Result<Self, Unspecified> {
+        let algorithm = match length {
+            CtrKey::Aes128 => &AES_128,
+            CtrKey::Aes256 => &AES_256,
+        };
+        let iv: [u8; 16] = keys.iv.as_slice().try_into().map_err(|_| Unspecified)?;
+        let key = UnboundCipherKey::new(algorithm, &keys.key)?;
+        let start = EncryptionContext::Iv128(FixedLength::from(iv));
+        let hash = match mac {
+            Mac::Sha256Etm => hmac::HMAC_SHA256,
+            Mac::Sha512Etm => hmac::HMAC_SHA512,
+        };
+        Ok(Self {
+            stream: StreamingEncryptingKey::less_safe_ctr(key, start)?,
+            mac: hmac::Key::new(hash, &keys.mac),
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Encrypts or decrypts: the two are the same.
+    fn turn(&mut self, data: &mut [u8]) -> Result<(), Unspecified> {
+        self.scratch.resize(data.len(), 0);
+        let done = self.stream.less_safe_update(data, &mut self.scratch)?;
+        if done.written().len() != data.len() {
+            return Err(Unspecified);
+        }
+        data.copy_from_slice(&self.scratch);
+        Ok(())
+    }
+
+    fn sign(&self, sequence: u32, packet: &[u8]) -> hmac::Tag {
+        let mut context = hmac::Context::with_key(&self.mac);
+        context.update(&sequence.to_be_bytes());
+        context.update(packet);
+        context.sign()
+    }
+}
+
+/// What seals packets.
+pub(super) enum Seal {
+    Plain,
+    Gcm(LessSafeKey, Invocation),
+    ChaCha(chacha::SealingKey),
+    Counted(Box<Counted>),
+}
+
+/// What opens packets.
+pub(super) enum Open {
+    Plain,
+    Gcm(LessSafeKey, Invocation),
+    ChaCha(chacha::OpeningKey),
+    Counted(Box<Counted>),
+}
+
+fn gcm(suite: Suite, keys: &Keys) -> Result<(LessSafeKey, Invocation), Unspecified> {
+    let algorithm = match suite {
+        Suite::Aes256Gcm => &AES_256_GCM,
+        _ => &AES_128_GCM,
+    };
+    let iv: [u8; 12] = keys.iv.as_slice().try_into().map_err(|_| Unspecified)?;
+    let key = LessSafeKey::new(UnboundKey::new(algorithm, &keys.key)?);
+    Ok((key, Invocation::new(iv)))
+}
+
+fn chacha_key(keys: &Keys) -> Result<&[u8; chacha::KEY_LEN], Unspecified> {
+    keys.key.as_slice().try_into().map_err(|_| Unspecified)
+}
+
+impl Seal {
+    pub(super) fn new(suite: Suite, keys: &Keys) -> Result<Self, PacketError> {
+        let made = match suite {
+            Suite::Aes128Gcm | Suite::Aes256Gcm => {
+                gcm(suite, keys).map(|(key, nonce)| Self::Gcm(key, nonce))
+            }
+            Suite::ChaCha20Poly1305 => {
+                chacha_key(keys).map(|key| Self::ChaCha(chacha::SealingKey::new(key)))
+            }
+            Suite::Ctr(length, mac) => {
+                Counted::new(length, mac, keys).map(|it| Self::Counted(Box::new(it)))
+            }
+        };
+        made.map_err(|Unspecified| PacketError::Keys(suite))
+    }
+
+    /// Seals `packet`, from its length to its padding, in place and appends the tag.
+    pub(super) fn seal(
+        &mut self,
+        sequence: u32,
+        out: &mut Vec<u8>,
+        start: usize,
+    ) -> Result<(), Unspecified> {
+        match self {
+            Self::Plain => {}
+            Self::Gcm(key, nonce) => {
+                let (length, body) = out[start..].split_at_mut(LENGTH);
+                let tag = key.seal_in_place_separate_tag(nonce.next(), Aad::from(length), body)?;
+                out.extend_from_slice(tag.as_ref());
+            }
+            Self::ChaCha(key) => {
+                let mut tag = [0; chacha::TAG_LEN];
+                key.seal_in_place(sequence, &mut out[start..], &mut tag);
+                out.extend_from_slice(&tag);
+            }
+            Self::Counted(counted) => {
+                counted.turn(&mut out[start + LENGTH..])?;
+                let tag = counted.sign(sequence, &out[start..]);
+                out.extend_from_slice(tag.as_ref());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Open {
+    pub(super) fn new(suite: Suite, keys: &Keys) -> Result<Self, PacketError> {
+        let made = match suite {
+            Suite::Aes128Gcm | Suite::Aes256Gcm => {
+                gcm(suite, keys).map(|(key, nonce)| Self::Gcm(key, nonce))
+            }
+            Suite::ChaCha20Poly1305 => {
+                chacha_key(keys).map(|key| Self::ChaCha(chacha::OpeningKey::new(key)))
+            }
+            Suite::Ctr(length, mac) => {
+                Counted::new(length, mac, keys).map(|it| Self::Counted(Box::new(it)))
+            }
+        };
+        made.map_err(|Unspecified| PacketError::Keys(suite))
+    }
+
+    /// What a packet says of its length. Nothing vouches for it yet.
+    pub(super) fn length(&self, sequence: u32, first: [u8; LENGTH]) -> u32 {
+        u32::from_be_bytes(match self {
+            Self::ChaCha(key) => key.decrypt_packet_length(sequence, first),
+            Self::Plain | Self::Gcm(..) | Self::Counted(_) => first,
+        })
+    }
+
+    /// Opens a packet in place: its length, what it holds, and behind them its tag.
+    pub(super) fn open(
+        &mut self,
+        sequence: u32,
+        packet: &mut [u8],
+        tag: &[u8],
+    ) -> Result<(), Unspecified> {
+        match self {
+            Self::Plain => {}
+            Self::Gcm(key, nonce) => {
+                let (length, body) = packet.split_at_mut(LENGTH);
+                key.open_in_place_separate_tag(nonce.next(), Aad::from(length), tag, body)?;
+            }
+            Self::ChaCha(key) => {
+                let tag = tag.try_into().map_err(|_| Unspecified)?;
+                key.open_in_place(sequence, packet, tag)?;
+            }
+            Self::Counted(counted) => {
+                let right = counted.sign(sequence, packet);
+                verify_slices_are_equal(right.as_ref(), tag)?;
+                counted.turn(&mut packet[LENGTH..])?;
+            }
+        }
+        Ok(())
+    }
+}
