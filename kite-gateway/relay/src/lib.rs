@@ -6,7 +6,7 @@
 //! has.
 //!
 //! ```
-//! use kite_ssh_relay::derive::{Derivation, Direction, Hash};
+//! use kite_ssh_relay::keys::{Derivation, Direction, Hash};
 //! use kite_ssh_relay::packet::{Opened, Opener, Sealer, Suite};
 //!
 //! // What a key exchange gives both sides.
@@ -35,9 +35,10 @@
 //! |---|---|
 //! | [`packet`] | bytes to payloads and back, with each cipher |
 //! | [`negotiate`] | the message `KEXINIT`, and what two sides agree on |
-//! | [`derive`] | from the secret of a key exchange to keys |
+//! | [`kex`] | two public values to one secret, and the hash that is signed |
+//! | [`keys`] | from the secret of a key exchange to keys |
 //!
-//! Key exchanges, the login and the relay itself are not there yet.
+//! The order of messages, the login and the relay itself are not there yet.
 //!
 //! # What was weighed
 //!
@@ -51,6 +52,7 @@
 //!
 //! None.
 
-pub mod derive;
+pub mod kex;
+pub mod keys;
 pub mod negotiate;
 pub mod packet;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::derive::{Derivation, Direction, Hash};
+use crate::keys::{Derivation, Direction, Hash};
 
 const SUITES: [Suite; 7] = [
     Suite::Aes128Gcm,

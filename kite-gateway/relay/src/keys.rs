@@ -18,7 +18,7 @@ pub enum Hash {
 }
 
 impl Hash {
-    fn algorithm(self) -> &'static Algorithm {
+    pub(crate) fn algorithm(self) -> &'static Algorithm {
         match self {
             Self::Sha256 => &SHA256,
             Self::Sha384 => &SHA384,
