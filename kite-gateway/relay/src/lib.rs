@@ -33,6 +33,7 @@
 //!
 //! | Module | What it has |
 //! |---|---|
+//! | [`version`] | the first lines of a connection |
 //! | [`packet`] | bytes to payloads and back, with each cipher |
 //! | [`negotiate`] | the message `KEXINIT`, and what two sides agree on |
 //! | [`kex`] | two public values to one secret, and the hash that is signed |
@@ -56,3 +57,4 @@ pub mod kex;
 pub mod keys;
 pub mod negotiate;
 pub mod packet;
+pub mod version;

@@ -12,6 +12,7 @@ use kite_ssh_relay::negotiate::{
     EXT_INFO_CLIENT, KEXINIT, KexInit, Names, Offer, STRICT_CLIENT, negotiate,
 };
 use kite_ssh_relay::packet::{CtrKey, Mac, Opened, Opener, Sealer, Suite};
+use kite_ssh_relay::version::{self, Read};
 use ssh_encoding::{Decode as _, Encode as _};
 
 const SSHD: &str = "/usr/sbin/sshd";
@@ -73,13 +74,17 @@ impl Peer {
         let mut to = server.stdin.take().unwrap();
         let mut from = server.stdout.take().unwrap();
         to.write_all(format!("{VERSION}\r\n").as_bytes()).unwrap();
-        let mut version = Vec::new();
-        let mut byte = [0];
-        while byte != *b"\n" {
+        let mut lines = Vec::new();
+        let version = loop {
+            let mut byte = [0];
             from.read_exact(&mut byte).unwrap();
-            version.extend_from_slice(&byte);
-        }
-        version.truncate(version.trim_ascii_end().len());
+            lines.push(byte[0]);
+            if let Read::Version { text, .. } =
+                version::read(&lines, version::Peer::Server).unwrap()
+            {
+                break lines[text].to_vec();
+            }
+        };
         Self {
             server,
             to,
