@@ -108,7 +108,7 @@ def ansible(place, version):
     within = [f"/ansible_collections/{part}/" for part in parts]
     source = place.source("ansible", client, lambda path: any(it in path for it in within))
     integration = source / "ansible_collections/kubernetes/core/tests/integration"
-    # One target writes its own configuration to the place where clients look first.
+    # k8s_info takes the configuration from where clients look first.
     home = place.directory / ".kube"
     home.mkdir()
     shutil.copy(place.kubeconfig, home / "config")

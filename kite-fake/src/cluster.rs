@@ -22,6 +22,7 @@ use crate::hooks::{Caller, Said};
 use crate::server::{self, Answer, ApiServer, Ask, RequestLog, Webhook};
 use crate::state::Snapshot;
 use crate::status::Status;
+use crate::yaml;
 
 struct Inner {
     server: Desk,
@@ -99,9 +100,7 @@ impl FakeCluster {
             "contexts": [{"name": "kite-fake", "context": {"cluster": "kite-fake", "user": "admin"}}],
             "current-context": "kite-fake",
         });
-        // Each value on the line of its name: people and tests take lines out of it.
-        let lines = serde_saphyr::ser_options! { prefer_block_scalars: false };
-        serde_saphyr::to_string_with_options(&config, lines).unwrap_or_else(|_| config.to_string())
+        yaml::text(&config).unwrap_or_else(|_| config.to_string())
     }
 
     /// Writes the [`kubeconfig`](Self::kubeconfig) to a file that only its owner

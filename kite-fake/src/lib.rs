@@ -132,6 +132,7 @@ pub mod table;
 #[cfg(test)]
 mod testing;
 mod webhook_answers;
+mod yaml;
 
 pub use build_error::BuildError;
 pub use builder::Builder;

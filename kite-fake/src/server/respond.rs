@@ -184,7 +184,7 @@ pub(crate) fn not_encoded(why: &Unencodable) -> Status {
 /// The body is no JSON.
 pub(crate) fn yaml(response: &Response<Bytes>) -> Result<Response<Bytes>, String> {
     let value: Value = serde_json::from_slice(response.body()).map_err(|e| e.to_string())?;
-    let text = serde_saphyr::to_string(&value).map_err(|e| e.to_string())?;
+    let text = crate::yaml::text(&value).map_err(|e| e.to_string())?;
     let mut out = response.clone();
     *out.body_mut() = text.into_bytes().into();
     out.headers_mut().insert(

@@ -36,7 +36,7 @@ pub(super) fn text(snapshot: &Snapshot, view: &View) -> String {
     let mut out = String::new();
     for (id, value) in view.of(snapshot) {
         let _ = writeln!(out, "---\n# {id}");
-        match serde_saphyr::to_string(&Ordered(&value)) {
+        match crate::yaml::text(&Ordered(&value)) {
             Ok(yaml) => out.push_str(&yaml),
             // JSON is YAML.
             Err(_) => {
