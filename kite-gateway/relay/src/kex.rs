@@ -1,4 +1,4 @@
-//! Key exchange: two public values to one secret, and the hash that both sides sign by.
+//! Key exchange: two public values to one secret, and the hash that the server signs.
 //!
 //! All methods go the same way (RFC 5656 §4): the client sends a value, the server answers
 //! with one of its own and its host key, and signs the [`exchange_hash`]. No method of
@@ -11,7 +11,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::kem::{AlgorithmId, Ciphertext, DecapsulationKey, EncapsulationKey, ML_KEM_768};
 use aws_lc_rs::rand::SystemRandom;
-use zeroize::{Zeroize as _, Zeroizing};
+use zeroize::Zeroizing;
 
 use crate::keys::Hash;
 
@@ -63,21 +63,22 @@ impl Secret {
         let digits = &bytes[first.unwrap_or(bytes.len())..];
         // The highest bit is the sign.
         let sign = digits.first().is_some_and(|byte| byte & 0x80 != 0);
-        let mut made = Vec::with_capacity(4 + 1 + digits.len());
-        let length = digits.len() + usize::from(sign);
-        made.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
-        if sign {
-            made.push(0);
-        }
-        made.extend_from_slice(digits);
-        Self(Zeroizing::new(made))
+        Self::prefixed(if sign { &[0] } else { &[] }, digits)
     }
 
     fn string(bytes: &[u8]) -> Self {
-        let mut made = Vec::with_capacity(4 + bytes.len());
-        made.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes());
-        made.extend_from_slice(bytes);
-        Self(Zeroizing::new(made))
+        Self::prefixed(&[], bytes)
+    }
+
+    /// Both parts behind their length.
+    fn prefixed(first: &[u8], rest: &[u8]) -> Self {
+        let length = first.len() + rest.len();
+        // As long as it becomes, so that it does not grow and leave a copy behind.
+        let mut made = Zeroizing::new(Vec::with_capacity(4 + length));
+        made.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
+        made.extend_from_slice(first);
+        made.extend_from_slice(rest);
+        Self(made)
     }
 }
 
@@ -289,10 +290,9 @@ pub fn exchange_hash(hash: Hash, exchange: &Exchange<'_>, secret: &Secret) -> Ve
         exchange.client_value,
         exchange.server_value,
     ] {
-        let mut length = u32::try_from(part.len()).unwrap_or(u32::MAX).to_be_bytes();
-        context.update(&length);
+        let length = u32::try_from(part.len()).unwrap_or(u32::MAX);
+        context.update(&length.to_be_bytes());
         context.update(part);
-        length.zeroize();
     }
     context.update(secret.encoded());
     context.finish().as_ref().to_vec()
@@ -333,11 +333,20 @@ mod tests {
 
     #[test]
     fn points_by_which_a_peer_chooses_the_secret_are_refused() {
-        // Of order 1, 2 and 4 on Curve25519.
-        for first in [0, 1] {
-            let mut point = [0; 32];
-            point[0] = first;
-            assert!(Method::Curve25519.answer(&point).is_err(), "{first}");
+        // 0, 1 and, of the prime p, p - 1, p and p + 1.
+        for (first, others, last) in [
+            (0, 0, 0),
+            (1, 0, 0),
+            (0xec, 0xff, 0x7f),
+            (0xed, 0xff, 0x7f),
+            (0xee, 0xff, 0x7f),
+        ] {
+            let mut point = [others; 32];
+            (point[0], point[31]) = (first, last);
+            assert!(Method::Curve25519.answer(&point).is_err(), "{first:x}");
+            let (value, _) = Method::MlKem768X25519.begin().unwrap();
+            let hybrid = [&value[..ML_KEM_KEY], &point].concat();
+            assert!(Method::MlKem768X25519.answer(&hybrid).is_err(), "{first:x}");
         }
         for (method, bytes) in [(Method::NistP256, 65), (Method::NistP384, 97)] {
             let mut off_the_curve = vec![1; bytes];

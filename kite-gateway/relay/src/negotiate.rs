@@ -5,6 +5,8 @@
 
 use ssh_encoding::{Decode as _, Encode as _, Reader as _};
 
+use crate::packet::Suite;
+
 /// The number of the message.
 pub const KEXINIT: u8 = 20;
 /// By which a client says that it does strict key exchange.
@@ -13,13 +15,15 @@ pub const STRICT_CLIENT: &str = "kex-strict-c-v00@openssh.com";
 pub const STRICT_SERVER: &str = "kex-strict-s-v00@openssh.com";
 /// By which a client asks for `EXT_INFO` (RFC 8308).
 pub const EXT_INFO_CLIENT: &str = "ext-info-c";
+/// Names among the methods that tell something, and are none.
+const SIGNS: [&str; 4] = [STRICT_CLIENT, STRICT_SERVER, EXT_INFO_CLIENT, "ext-info-s"];
 
 /// The longest name (RFC 4251 §6).
 const LONGEST_NAME: usize = 64;
 
 /// Names, the preferred one first. They are bytes: a peer may send whatever it likes, and
 /// what is no name that we know is not chosen.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Names(Vec<u8>);
 
 impl Names {
@@ -53,11 +57,11 @@ impl Names {
     pub fn has(&self, name: &str) -> bool {
         self.iter().any(|it| it == name.as_bytes())
     }
+}
 
-    /// The first that `others` have, too.
-    #[must_use]
-    pub fn first_in<'a>(&'a self, others: &Self) -> Option<&'a [u8]> {
-        self.iter().find(|name| others.iter().any(|it| it == *name))
+impl std::fmt::Debug for Names {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Names({self})")
     }
 }
 
@@ -180,6 +184,14 @@ impl KexInit {
     }
 }
 
+impl Agreed<'_> {
+    /// The suite of these names; `None` if this crate has none, which it has not offered.
+    #[must_use]
+    pub fn suite(&self) -> Option<Suite> {
+        Suite::named(self.cipher, self.mac)
+    }
+}
+
 /// What two sides agree on in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreed<'a> {
@@ -206,18 +218,9 @@ pub struct Agreement<'a> {
     pub strict: bool,
     /// Whether the server is to send `EXT_INFO`.
     pub ext_info: bool,
-    /// Whose guess is wrong.
-    pub wrong_guess: WrongGuess,
-}
-
-/// Which sides announced a guess that is wrong: the other side drops the message behind the
-/// `KEXINIT`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct WrongGuess {
-    /// The client's.
-    pub of_client: bool,
-    /// The server's.
-    pub of_server: bool,
+    /// Whether a guess is right, if a side announces one: both prefer the same method and the
+    /// same algorithm of host keys. The message behind a wrong guess is dropped.
+    pub guess_is_right: bool,
 }
 
 /// A list of which the sides have no name in common.
@@ -232,78 +235,68 @@ pub struct NothingInCommon {
     pub server: Names,
 }
 
-/// What a client and a server agree on. `has_tag` says of a cipher whether it has a tag of
-/// its own and needs no MAC.
+/// What a client and a server agree on.
 ///
 /// # Errors
 /// They have no name of a list in common.
 pub fn negotiate<'a>(
     client: &'a KexInit,
     server: &KexInit,
-    has_tag: impl Fn(&[u8]) -> bool,
 ) -> Result<Agreement<'a>, NothingInCommon> {
-    let kex = method(&client.kex, &server.kex)?;
-    let host_key = common("host key algorithm", &client.host_keys, &server.host_keys)?;
-    let guessed_wrong = |side: &KexInit| {
-        side.guesses
-            && !(side.kex.iter().next() == Some(kex)
-                && side.host_keys.iter().next() == Some(host_key))
-    };
+    let first = |names: &Names| names.iter().next().map(<[u8]>::to_vec);
+    let alike = |ours: &Names, theirs: &Names| first(ours) == first(theirs);
     Ok(Agreement {
-        kex,
-        host_key,
-        up: direction(&client.up, &server.up, &has_tag)?,
-        down: direction(&client.down, &server.down, &has_tag)?,
+        // Signs are never chosen, whatever a peer says that copies the other side's.
+        kex: common("key exchange method", &client.kex, &server.kex, |name| {
+            !SIGNS.iter().any(|sign| sign.as_bytes() == name)
+        })?,
+        host_key: common(
+            "host key algorithm",
+            &client.host_keys,
+            &server.host_keys,
+            |_| true,
+        )?,
+        up: direction(&client.up, &server.up)?,
+        down: direction(&client.down, &server.down)?,
         strict: client.kex.has(STRICT_CLIENT) && server.kex.has(STRICT_SERVER),
         ext_info: client.kex.has(EXT_INFO_CLIENT),
-        wrong_guess: WrongGuess {
-            of_client: guessed_wrong(client),
-            of_server: guessed_wrong(server),
-        },
+        guess_is_right: alike(&client.kex, &server.kex)
+            && alike(&client.host_keys, &server.host_keys),
     })
 }
 
+/// The first of the client's that the server has, too.
 fn common<'a>(
     what: &'static str,
     client: &'a Names,
     server: &Names,
+    may_be: impl Fn(&[u8]) -> bool,
 ) -> Result<&'a [u8], NothingInCommon> {
-    client.first_in(server).ok_or_else(|| NothingInCommon {
+    let mut names = client.iter().filter(|name| may_be(name));
+    let found = names.find(|name| server.iter().any(|it| it == *name));
+    found.ok_or_else(|| NothingInCommon {
         what,
         client: client.clone(),
         server: server.clone(),
     })
 }
 
-/// The signs among the methods are never chosen, whatever a peer that copies them says.
-fn method<'a>(client: &'a Names, server: &Names) -> Result<&'a [u8], NothingInCommon> {
-    let signs = [STRICT_CLIENT, STRICT_SERVER, EXT_INFO_CLIENT, "ext-info-s"];
-    let mut methods = client
-        .iter()
-        .filter(|name| !signs.iter().any(|sign| sign.as_bytes() == *name));
-    let found = methods.find(|name| server.iter().any(|it| it == *name));
-    found.ok_or_else(|| NothingInCommon {
-        what: "key exchange method",
-        client: client.clone(),
-        server: server.clone(),
-    })
-}
-
-fn direction<'a>(
-    client: &'a Offer,
-    server: &Offer,
-    has_tag: impl Fn(&[u8]) -> bool,
-) -> Result<Agreed<'a>, NothingInCommon> {
-    let cipher = common("cipher", &client.ciphers, &server.ciphers)?;
-    let mac = if has_tag(cipher) {
+fn direction<'a>(client: &'a Offer, server: &Offer) -> Result<Agreed<'a>, NothingInCommon> {
+    let cipher = common("cipher", &client.ciphers, &server.ciphers, |_| true)?;
+    let mac = if Suite::named(cipher, None).is_some() {
         None
     } else {
-        Some(common("MAC", &client.macs, &server.macs)?)
+        Some(common("MAC", &client.macs, &server.macs, |_| true)?)
     };
     Ok(Agreed {
         cipher,
         mac,
-        compression: common("compression", &client.compression, &server.compression)?,
+        compression: common(
+            "compression",
+            &client.compression,
+            &server.compression,
+            |_| true,
+        )?,
     })
 }
 

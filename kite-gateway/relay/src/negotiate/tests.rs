@@ -24,25 +24,21 @@ fn side(kex: &[&str], host_keys: &[&str], ciphers: &[&str], macs: &[&str]) -> Ke
     }
 }
 
-fn has_tag(cipher: &[u8]) -> bool {
-    cipher.ends_with(b"@openssh.com")
-}
-
 #[test]
 fn the_client_prefers() {
     let client = side(
         &["b", "a"],
         &["y", "x"],
-        &["aes128-ctr", "gcm@openssh.com"],
+        &["aes128-ctr", "aes128-gcm@openssh.com"],
         &["n", "m"],
     );
     let server = side(
         &["a", "b"],
         &["x", "y"],
-        &["gcm@openssh.com", "aes128-ctr"],
+        &["aes128-gcm@openssh.com", "aes128-ctr"],
         &["m", "n"],
     );
-    let agreed = negotiate(&client, &server, has_tag).unwrap();
+    let agreed = negotiate(&client, &server).unwrap();
     assert_eq!((agreed.kex, agreed.host_key), (&b"b"[..], &b"y"[..]));
     assert_eq!(agreed.up.cipher, b"aes128-ctr");
     assert_eq!(agreed.down.mac, Some(&b"n"[..]));
@@ -51,11 +47,13 @@ fn the_client_prefers() {
 
 #[test]
 fn a_cipher_with_a_tag_needs_no_mac() {
-    let client = side(&["a"], &["x"], &["gcm@openssh.com"], &["one"]);
-    let server = side(&["a"], &["x"], &["gcm@openssh.com"], &["another"]);
-    let agreed = negotiate(&client, &server, has_tag).unwrap();
+    let client = side(&["a"], &["x"], &["aes128-gcm@openssh.com"], &["one"]);
+    let server = side(&["a"], &["x"], &["aes128-gcm@openssh.com"], &["another"]);
+    let agreed = negotiate(&client, &server).unwrap();
     assert_eq!(agreed.up.mac, None);
-    let refused = negotiate(&client, &server, |_| false).unwrap_err();
+    let other = |macs: &[&str]| side(&["a"], &["x"], &["aes128-ctr"], macs);
+    let (client, server) = (other(&["one"]), other(&["another"]));
+    let refused = negotiate(&client, &server).unwrap_err();
     assert_eq!(
         refused.to_string(),
         "no MAC in common: the client has one, the server another"
@@ -66,7 +64,7 @@ fn a_cipher_with_a_tag_needs_no_mac() {
 fn signs_are_no_methods() {
     let signs = [STRICT_CLIENT, STRICT_SERVER, EXT_INFO_CLIENT, "ext-info-s"];
     let everything = side(&signs, &["x"], &["c"], &["m"]);
-    let refused = negotiate(&everything, &everything, has_tag).unwrap_err();
+    let refused = negotiate(&everything, &everything).unwrap_err();
     assert_eq!(refused.what, "key exchange method");
     let client = side(
         &[STRICT_CLIENT, EXT_INFO_CLIENT, "a"],
@@ -75,25 +73,24 @@ fn signs_are_no_methods() {
         &["m"],
     );
     let server = side(&["a", STRICT_SERVER], &["x"], &["c"], &["m"]);
-    let agreed = negotiate(&client, &server, has_tag).unwrap();
+    let agreed = negotiate(&client, &server).unwrap();
     assert_eq!(agreed.kex, b"a");
     assert!(agreed.strict && agreed.ext_info);
     // Each side has its own sign: the other's means nothing.
     let server = side(&["a", STRICT_CLIENT], &["x"], &["c"], &["m"]);
-    assert!(!negotiate(&client, &server, has_tag).unwrap().strict);
+    assert!(!negotiate(&client, &server).unwrap().strict);
 }
 
 #[test]
-fn a_guess_is_right_where_both_first_names_are_chosen() {
-    let mut client = side(&["a", "b"], &["x"], &["c"], &["m"]);
-    let mut server = side(&["b", "a"], &["x"], &["c"], &["m"]);
-    (client.guesses, server.guesses) = (true, true);
-    let agreed = negotiate(&client, &server, has_tag).unwrap();
-    let wrong = agreed.wrong_guess;
-    assert!(!wrong.of_client && wrong.of_server);
-    server.guesses = false;
-    let agreed = negotiate(&client, &server, has_tag).unwrap();
-    assert!(!agreed.wrong_guess.of_server, "nothing was guessed");
+fn a_guess_is_right_where_both_prefer_the_same() {
+    let right = |client: [&[&str]; 2], server: [&[&str]; 2]| {
+        let [client, server] = [client, server].map(|[kex, keys]| side(kex, keys, &["c"], &["m"]));
+        negotiate(&client, &server).unwrap().guess_is_right
+    };
+    assert!(right([&["a", "b"], &["x"]], [&["a"], &["x", "y"]]));
+    // What is chosen is the client's guess, and yet it is dropped (RFC 4253 §7).
+    assert!(!right([&["a", "b"], &["x"]], [&["b", "a"], &["x"]]));
+    assert!(!right([&["a"], &["x", "y"]], [&["a"], &["y", "x"]]));
 }
 
 #[test]
@@ -102,7 +99,7 @@ fn each_empty_list_is_named() {
     let without = |change: fn(&mut KexInit)| {
         let mut server = whole.clone();
         change(&mut server);
-        negotiate(&whole, &server, has_tag).unwrap_err().what
+        negotiate(&whole, &server).unwrap_err().what
     };
     assert_eq!(
         without(|it| it.kex = Names::default()),
@@ -149,7 +146,7 @@ fn names_that_are_no_text_are_kept_as_they_are() {
     assert_eq!(back.kex.iter().collect::<Vec<_>>(), [&b"caf\xe9"[..], b"a"]);
     assert_eq!(back.kex.to_string(), "caf\\xe9,,a");
     assert_eq!(
-        negotiate(&back, &side(&["a"], &["x"], &["c"], &["m"]), has_tag)
+        negotiate(&back, &side(&["a"], &["x"], &["c"], &["m"]))
             .unwrap()
             .kex,
         b"a"

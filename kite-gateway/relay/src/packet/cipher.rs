@@ -10,8 +10,8 @@ use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::hmac;
 use aws_lc_rs::iv::FixedLength;
 
+use super::LENGTH;
 use super::suite::{CtrKey, Keys, Mac, Suite};
-use super::{LENGTH, PacketError};
 
 /// The nonce of AES-GCM (RFC 5647 §7.1): four bytes that stay and a counter of eight.
 pub(super) struct Invocation {
@@ -87,53 +87,56 @@ impl Counted {
     }
 }
 
-/// What seals packets.
-pub(super) enum Seal {
+/// `ChaCha20`'s keys, of which the library has one type for each direction.
+pub(super) trait ChaCha {
+    /// From the bytes of both keys.
+    fn of(key: &[u8; chacha::KEY_LEN]) -> Self;
+}
+
+impl ChaCha for chacha::SealingKey {
+    fn of(key: &[u8; chacha::KEY_LEN]) -> Self {
+        Self::new(key)
+    }
+}
+
+impl ChaCha for chacha::OpeningKey {
+    fn of(key: &[u8; chacha::KEY_LEN]) -> Self {
+        Self::new(key)
+    }
+}
+
+/// What protects the packets of one direction; `C` is one of [`ChaCha`]'s.
+pub(super) enum Guard<C> {
     Plain,
     Gcm(LessSafeKey, Invocation),
-    ChaCha(chacha::SealingKey),
+    ChaCha(C),
     Counted(Box<Counted>),
 }
 
-/// What opens packets.
-pub(super) enum Open {
-    Plain,
-    Gcm(LessSafeKey, Invocation),
-    ChaCha(chacha::OpeningKey),
-    Counted(Box<Counted>),
-}
-
-fn gcm(suite: Suite, keys: &Keys) -> Result<(LessSafeKey, Invocation), Unspecified> {
-    let algorithm = match suite {
-        Suite::Aes256Gcm => &AES_256_GCM,
-        _ => &AES_128_GCM,
-    };
-    let iv: [u8; 12] = keys.iv.as_slice().try_into().map_err(|_| Unspecified)?;
-    let key = LessSafeKey::new(UnboundKey::new(algorithm, &keys.key)?);
-    Ok((key, Invocation::new(iv)))
-}
-
-fn chacha_key(keys: &Keys) -> Result<&[u8; chacha::KEY_LEN], Unspecified> {
-    keys.key.as_slice().try_into().map_err(|_| Unspecified)
-}
-
-impl Seal {
-    pub(super) fn new(suite: Suite, keys: &Keys) -> Result<Self, PacketError> {
-        let made = match suite {
-            Suite::Aes128Gcm | Suite::Aes256Gcm => {
-                gcm(suite, keys).map(|(key, nonce)| Self::Gcm(key, nonce))
-            }
+impl<C: ChaCha> Guard<C> {
+    pub(super) fn new(suite: Suite, keys: &Keys) -> Result<Self, Unspecified> {
+        let gcm = |algorithm| {
+            let iv: [u8; 12] = keys.iv.as_slice().try_into().map_err(|_| Unspecified)?;
+            let key = LessSafeKey::new(UnboundKey::new(algorithm, &keys.key)?);
+            Ok(Self::Gcm(key, Invocation::new(iv)))
+        };
+        match suite {
+            Suite::Aes128Gcm => gcm(&AES_128_GCM),
+            Suite::Aes256Gcm => gcm(&AES_256_GCM),
             Suite::ChaCha20Poly1305 => {
-                chacha_key(keys).map(|key| Self::ChaCha(chacha::SealingKey::new(key)))
+                let key = keys.key.as_slice().try_into().map_err(|_| Unspecified)?;
+                Ok(Self::ChaCha(C::of(key)))
             }
             Suite::Ctr(length, mac) => {
-                Counted::new(length, mac, keys).map(|it| Self::Counted(Box::new(it)))
+                Ok(Self::Counted(Box::new(Counted::new(length, mac, keys)?)))
             }
-        };
-        made.map_err(|Unspecified| PacketError::Keys(suite))
+        }
     }
+}
 
-    /// Seals `packet`, from its length to its padding, in place and appends the tag.
+impl Guard<chacha::SealingKey> {
+    /// Seals the packet that begins at `start`, from its length to its padding, in place and
+    /// appends the tag.
     pub(super) fn seal(
         &mut self,
         sequence: u32,
@@ -162,22 +165,7 @@ impl Seal {
     }
 }
 
-impl Open {
-    pub(super) fn new(suite: Suite, keys: &Keys) -> Result<Self, PacketError> {
-        let made = match suite {
-            Suite::Aes128Gcm | Suite::Aes256Gcm => {
-                gcm(suite, keys).map(|(key, nonce)| Self::Gcm(key, nonce))
-            }
-            Suite::ChaCha20Poly1305 => {
-                chacha_key(keys).map(|key| Self::ChaCha(chacha::OpeningKey::new(key)))
-            }
-            Suite::Ctr(length, mac) => {
-                Counted::new(length, mac, keys).map(|it| Self::Counted(Box::new(it)))
-            }
-        };
-        made.map_err(|Unspecified| PacketError::Keys(suite))
-    }
-
+impl Guard<chacha::OpeningKey> {
     /// What a packet says of its length. Nothing vouches for it yet.
     pub(super) fn length(&self, sequence: u32, first: [u8; LENGTH]) -> u32 {
         u32::from_be_bytes(match self {

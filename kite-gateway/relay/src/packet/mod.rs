@@ -5,6 +5,7 @@
 //! connection does, and change them by `rekey`, at the message `NEWKEYS`.
 
 mod cipher;
+mod half;
 mod open;
 mod seal;
 mod suite;
@@ -62,6 +63,12 @@ pub enum PacketError {
     /// The peer, or this side, did not change the keys in time.
     #[error("{MOST_PACKETS} packets under one key")]
     Exhausted,
+    /// A payload without a byte: it has no number of a message.
+    #[error("an empty message")]
+    Empty,
+    /// The library does not seal a packet.
+    #[error("the cipher fails")]
+    Cipher,
     /// Keys of another suite, or ones that the library does not take.
     #[error("the keys are not those of {0:?}")]
     Keys(Suite),
@@ -77,15 +84,8 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Counts a packet.
-    fn add(&mut self, bytes: usize) {
-        self.packets += 1;
-        self.bytes += bytes as u64;
-    }
-
-    /// Whether the keys are to be changed, by packets or by bytes.
-    #[must_use]
-    pub fn is_due(&self, suite: Suite) -> bool {
+    /// Whether the keys are to be changed.
+    fn is_due(self, suite: Suite) -> bool {
         self.packets >= MOST_PACKETS / 2 || self.bytes >= suite.rekey_after()
     }
 }

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::cipher::Open;
-use super::{
-    Keys, LEAST_PADDING, LENGTH, LONGEST, LONGEST_PLAIN, MOST_PACKETS, PacketError, Suite, Usage,
-};
+use aws_lc_rs::aead::chacha20_poly1305_openssh::OpeningKey;
+
+use super::half::Half;
+use super::{Keys, LEAST_PADDING, LENGTH, PacketError, Suite, Usage};
 
 /// What a buffer begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,41 +27,18 @@ pub enum Opened {
 }
 
 /// The receiving direction of one side.
+#[derive(Debug, Default)]
 pub struct Opener {
-    open: Open,
-    suite: Option<Suite>,
-    sequence: u32,
-    usage: Usage,
+    half: Half<OpeningKey>,
     /// What the packet that is partly there says of its length.
     length: Option<u32>,
-}
-
-impl Default for Opener {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl std::fmt::Debug for Opener {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut out = f.debug_struct("Opener");
-        out.field("suite", &self.suite)
-            .field("sequence", &self.sequence)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Opener {
     /// One without keys, as a connection begins.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            open: Open::Plain,
-            suite: None,
-            sequence: 0,
-            usage: Usage::default(),
-            length: None,
-        }
+        Self::default()
     }
 
     /// Takes new keys, after `NEWKEYS` has been opened and before anything behind it is.
@@ -70,20 +47,21 @@ impl Opener {
     /// # Errors
     /// The keys are not those of the suite; nothing has changed then.
     pub fn rekey(&mut self, suite: Suite, keys: &Keys, strict: bool) -> Result<(), PacketError> {
-        self.open = Open::new(suite, keys)?;
-        self.suite = Some(suite);
-        self.usage = Usage::default();
+        self.half.rekey(suite, keys, strict)?;
         self.length = None;
-        if strict {
-            self.sequence = 0;
-        }
         Ok(())
     }
 
     /// What has passed under the present keys.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        self.usage
+        self.half.usage()
+    }
+
+    /// Whether the keys are to be changed, by packets or by bytes.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.half.is_due()
     }
 
     /// Opens the packet that `buffer` begins with, in place.
@@ -98,20 +76,19 @@ impl Opener {
         let length = if let Some(length) = self.length {
             length
         } else {
-            let length = self.open.length(self.sequence, *first);
+            let length = self.half.guard.length(self.half.sequence()?, *first);
             self.check(length)?;
             *self.length.insert(length)
         };
         let end = LENGTH + length as usize;
-        let tag = self.suite.map_or(0, Suite::tag);
-        let consumed = end + tag;
+        let consumed = end + self.half.tag();
         let Some(whole) = buffer.get_mut(..consumed) else {
             return Ok(Opened::Part { needed: consumed });
         };
         let (packet, tag) = whole.split_at_mut(end);
-        self.open
-            .open(self.sequence, packet, tag)
-            .map_err(|_| PacketError::Tampered)?;
+        let sequence = self.half.sequence()?;
+        let opened = self.half.guard.open(sequence, packet, tag);
+        opened.map_err(|_| PacketError::Tampered)?;
         let padding = packet[LENGTH];
         let message = (length as usize).saturating_sub(1 + usize::from(padding));
         if usize::from(padding) < LEAST_PADDING || message == 0 {
@@ -121,22 +98,15 @@ impl Opener {
         let opened = Opened::Packet {
             payload: start..start + message,
             consumed,
-            sequence: self.sequence,
+            sequence,
         };
         self.length = None;
-        self.sequence = self.sequence.wrapping_add(1);
-        self.usage.add(consumed);
+        self.half.count(consumed);
         Ok(opened)
     }
 
     fn check(&self, length: u32) -> Result<(), PacketError> {
-        if self.usage.packets >= MOST_PACKETS {
-            return Err(PacketError::Exhausted);
-        }
-        let (block, before, longest) = match self.suite {
-            Some(suite) => (suite.block(), 0, LONGEST),
-            None => (8, LENGTH, LONGEST_PLAIN),
-        };
+        let (block, longest) = (self.half.block(), self.half.longest());
         if length > longest {
             return Err(PacketError::TooLong {
                 length: length.into(),
@@ -144,7 +114,7 @@ impl Opener {
             });
         }
         let least = 1 + 1 + LEAST_PADDING;
-        let filled = before + length as usize;
+        let filled = self.half.before() + length as usize;
         if (length as usize) < least || !filled.is_multiple_of(block) {
             return Err(PacketError::Length { length, block });
         }

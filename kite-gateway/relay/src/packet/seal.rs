@@ -1,43 +1,19 @@
 //! Payloads to packets.
 
-use super::cipher::Seal;
-use super::{
-    Keys, LEAST_PADDING, LENGTH, LONGEST, LONGEST_PLAIN, MOST_PACKETS, PacketError, Suite, Usage,
-};
+use aws_lc_rs::aead::chacha20_poly1305_openssh::SealingKey;
+
+use super::half::Half;
+use super::{Keys, LEAST_PADDING, LENGTH, PacketError, Suite, Usage};
 
 /// The sending direction of one side.
-pub struct Sealer {
-    seal: Seal,
-    suite: Option<Suite>,
-    sequence: u32,
-    usage: Usage,
-}
-
-impl Default for Sealer {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl std::fmt::Debug for Sealer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut out = f.debug_struct("Sealer");
-        out.field("suite", &self.suite)
-            .field("sequence", &self.sequence)
-            .finish_non_exhaustive()
-    }
-}
+#[derive(Debug, Default)]
+pub struct Sealer(Half<SealingKey>);
 
 impl Sealer {
     /// One without keys, as a connection begins.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            seal: Seal::Plain,
-            suite: None,
-            sequence: 0,
-            usage: Usage::default(),
-        }
+        Self::default()
     }
 
     /// Takes new keys, after `NEWKEYS` has been sealed. With `strict` key exchange the
@@ -46,19 +22,19 @@ impl Sealer {
     /// # Errors
     /// The keys are not those of the suite; nothing has changed then.
     pub fn rekey(&mut self, suite: Suite, keys: &Keys, strict: bool) -> Result<(), PacketError> {
-        self.seal = Seal::new(suite, keys)?;
-        self.suite = Some(suite);
-        self.usage = Usage::default();
-        if strict {
-            self.sequence = 0;
-        }
-        Ok(())
+        self.0.rekey(suite, keys, strict)
     }
 
     /// What has passed under the present keys.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        self.usage
+        self.0.usage()
+    }
+
+    /// Whether the keys are to be changed, by packets or by bytes.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.0.is_due()
     }
 
     /// Appends the packet whose payload is `head` and then `tail` to `out`: a relay changes
@@ -71,41 +47,39 @@ impl Sealer {
     /// The payload is longer than a peer takes, or empty; the keys have served too long.
     /// Nothing is appended then.
     pub fn seal(&mut self, head: &[u8], tail: &[u8], out: &mut Vec<u8>) -> Result<(), PacketError> {
-        if self.usage.packets >= MOST_PACKETS {
-            return Err(PacketError::Exhausted);
-        }
-        let block = self.suite.map_or(8, Suite::block);
-        // Without keys the length counts among what fills blocks.
-        let before = if self.suite.is_some() { 0 } else { LENGTH };
+        let sequence = self.0.sequence()?;
+        let block = self.0.block();
         let payload = head.len() + tail.len();
-        let filled = before + 1 + payload;
+        if payload == 0 {
+            return Err(PacketError::Empty);
+        }
+        let filled = self.0.before() + 1 + payload;
         let mut padding = block - filled % block;
         if padding < LEAST_PADDING {
             padding += block;
         }
         let length = 1 + payload + padding;
-        let longest = self.suite.map_or(LONGEST_PLAIN, |_| LONGEST);
+        let longest = self.0.longest();
         let said = u32::try_from(length).unwrap_or(u32::MAX);
-        if payload == 0 || said > longest {
+        if said > longest {
             return Err(PacketError::TooLong {
                 length: length as u64,
                 longest,
             });
         }
         let start = out.len();
-        out.reserve(LENGTH + length + self.suite.map_or(0, Suite::tag));
+        out.reserve(LENGTH + length + self.0.tag());
         out.extend_from_slice(&said.to_be_bytes());
         // Less than two blocks.
         out.push(u8::try_from(padding).unwrap_or(u8::MAX));
         out.extend_from_slice(head);
         out.extend_from_slice(tail);
         out.resize(start + LENGTH + length, 0);
-        if self.seal.seal(self.sequence, out, start).is_err() {
+        if self.0.guard.seal(sequence, out, start).is_err() {
             out.truncate(start);
-            return Err(PacketError::Exhausted);
+            return Err(PacketError::Cipher);
         }
-        self.sequence = self.sequence.wrapping_add(1);
-        self.usage.add(out.len() - start);
+        self.0.count(out.len() - start);
         Ok(())
     }
 }

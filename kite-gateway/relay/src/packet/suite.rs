@@ -38,9 +38,6 @@ pub enum Mac {
 }
 
 impl Mac {
-    /// All, the preferred one first.
-    pub const ALL: [Self; 2] = [Self::Sha256Etm, Self::Sha512Etm];
-
     /// Its name in a negotiation.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -61,6 +58,48 @@ impl Mac {
 }
 
 impl Suite {
+    /// All, the preferred one first.
+    pub const ALL: [Self; 7] = [
+        Self::Aes128Gcm,
+        Self::Aes256Gcm,
+        Self::ChaCha20Poly1305,
+        Self::Ctr(CtrKey::Aes128, Mac::Sha256Etm),
+        Self::Ctr(CtrKey::Aes128, Mac::Sha512Etm),
+        Self::Ctr(CtrKey::Aes256, Mac::Sha256Etm),
+        Self::Ctr(CtrKey::Aes256, Mac::Sha512Etm),
+    ];
+
+    /// The name of its cipher in a negotiation.
+    #[must_use]
+    pub const fn cipher(self) -> &'static str {
+        match self {
+            Self::Aes128Gcm => "aes128-gcm@openssh.com",
+            Self::Aes256Gcm => "aes256-gcm@openssh.com",
+            Self::ChaCha20Poly1305 => "chacha20-poly1305@openssh.com",
+            Self::Ctr(CtrKey::Aes128, _) => "aes128-ctr",
+            Self::Ctr(CtrKey::Aes256, _) => "aes256-ctr",
+        }
+    }
+
+    /// Its MAC; `None` where the cipher has a tag of its own.
+    #[must_use]
+    pub const fn mac(self) -> Option<Mac> {
+        match self {
+            Self::Ctr(_, mac) => Some(mac),
+            Self::Aes128Gcm | Self::Aes256Gcm | Self::ChaCha20Poly1305 => None,
+        }
+    }
+
+    /// The one of a cipher and a MAC that were agreed on; `None` if there is none of these
+    /// names.
+    #[must_use]
+    pub fn named(cipher: &[u8], mac: Option<&[u8]>) -> Option<Self> {
+        Self::ALL.into_iter().find(|suite| {
+            suite.cipher().as_bytes() == cipher
+                && suite.mac().map(|mac| mac.name().as_bytes()) == mac
+        })
+    }
+
     /// Bytes of the initial vector, the key and the key of the MAC.
     #[must_use]
     pub const fn lengths(self) -> [usize; 3] {

@@ -5,16 +5,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::keys::{Derivation, Direction, Hash};
 
-const SUITES: [Suite; 7] = [
-    Suite::Aes128Gcm,
-    Suite::Aes256Gcm,
-    Suite::ChaCha20Poly1305,
-    Suite::Ctr(CtrKey::Aes128, Mac::Sha256Etm),
-    Suite::Ctr(CtrKey::Aes128, Mac::Sha512Etm),
-    Suite::Ctr(CtrKey::Aes256, Mac::Sha256Etm),
-    Suite::Ctr(CtrKey::Aes256, Mac::Sha512Etm),
-];
-
 fn keys(suite: Suite) -> Keys {
     let derivation = Derivation {
         hash: Hash::Sha256,
@@ -50,7 +40,7 @@ fn opened(opener: &mut Opener, wire: &[u8], step: usize) -> Result<Vec<Vec<u8>>,
 
 #[test]
 fn payloads_of_all_lengths_come_back() {
-    for suite in SUITES {
+    for suite in Suite::ALL {
         let (mut sealer, mut opener) = pair(suite);
         let (mut wire, mut sent) = (Vec::new(), Vec::new());
         for length in (1..70).chain([255, 4096, 32 * 1024 + 9, 200_000]) {
@@ -86,7 +76,7 @@ fn without_keys_blocks_count_the_length() {
 
 #[test]
 fn every_changed_bit_is_seen() {
-    for suite in SUITES {
+    for suite in Suite::ALL {
         let (mut sealer, _) = pair(suite);
         let mut wire = Vec::new();
         sealer.seal(b"a message", b"", &mut wire).unwrap();
@@ -106,7 +96,7 @@ fn every_changed_bit_is_seen() {
 
 #[test]
 fn packets_come_once_and_in_order() {
-    for suite in SUITES {
+    for suite in Suite::ALL {
         let (mut sealer, mut opener) = pair(suite);
         let (mut first, mut second) = (Vec::new(), Vec::new());
         sealer.seal(b"first", b"", &mut first).unwrap();
@@ -178,7 +168,7 @@ fn padding_that_lies_is_refused() {
 fn what_no_peer_takes_is_not_written() {
     let mut wire = vec![1];
     let mut sealer = Sealer::new();
-    assert!(sealer.seal(b"", b"", &mut wire).is_err());
+    assert_eq!(sealer.seal(b"", b"", &mut wire), Err(PacketError::Empty));
     assert!(sealer.seal(&vec![0; 35_000], b"", &mut wire).is_err());
     let (mut sealer, _) = pair(Suite::ChaCha20Poly1305);
     let long = vec![0; LONGEST as usize];
@@ -216,7 +206,7 @@ fn keys_change_between_two_packets() {
 #[test]
 fn keys_of_another_suite_are_refused() {
     let wrong = keys(Suite::Aes128Gcm);
-    for suite in SUITES {
+    for suite in Suite::ALL {
         let refused = Sealer::new().rekey(suite, &wrong, true).is_err();
         assert_eq!(refused, suite != Suite::Aes128Gcm, "{suite:?}");
         let refused = Opener::new().rekey(suite, &wrong, true).is_err();
@@ -225,8 +215,19 @@ fn keys_of_another_suite_are_refused() {
 }
 
 #[test]
+fn suites_are_found_by_their_names() {
+    for suite in Suite::ALL {
+        let mac = suite.mac().map(|mac| mac.name().as_bytes());
+        assert_eq!(Suite::named(suite.cipher().as_bytes(), mac), Some(suite));
+    }
+    assert_eq!(Suite::named(b"aes128-ctr", None), None);
+    assert_eq!(Suite::named(b"aes128-cbc", None), None);
+}
+
+#[test]
 fn keys_are_due_by_bytes_or_packets() {
     let suite = Suite::ChaCha20Poly1305;
+    assert!(!Sealer::new().is_due() && !pair(suite).1.is_due());
     let usage = |packets, bytes| Usage { packets, bytes };
     assert!(!usage(1, 1 << 20).is_due(suite));
     assert!(usage(1, 1 << 30).is_due(suite));
@@ -238,7 +239,7 @@ proptest! {
     #[test]
     fn whatever_comes_is_a_packet_a_part_or_an_error(
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
-        suite in proptest::option::of(proptest::sample::select(&SUITES[..])),
+        suite in proptest::option::of(proptest::sample::select(&Suite::ALL[..])),
     ) {
         let mut opener = Opener::new();
         if let Some(suite) = suite {
