@@ -53,8 +53,16 @@
 //!
 //! None.
 
+pub mod algorithm;
 pub mod kex;
 pub mod keys;
+pub mod message;
 pub mod negotiate;
 pub mod packet;
+pub mod sign;
+pub mod transport;
+pub mod verify;
 pub mod version;
+mod wire;
+
+pub use wire::Malformed;

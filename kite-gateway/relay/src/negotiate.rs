@@ -5,10 +5,9 @@
 
 use ssh_encoding::{Decode as _, Encode as _, Reader as _};
 
+use crate::message::KEXINIT;
 use crate::packet::Suite;
 
-/// The number of the message.
-pub const KEXINIT: u8 = 20;
 /// By which a client says that it does strict key exchange.
 pub const STRICT_CLIENT: &str = "kex-strict-c-v00@openssh.com";
 /// By which a server does.

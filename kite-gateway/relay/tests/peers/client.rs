@@ -5,22 +5,17 @@ use std::io::{Read, Write};
 use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use kite_ssh_relay::kex::{Exchange, Method, exchange_hash};
 use kite_ssh_relay::keys::{Derivation, Direction};
+use kite_ssh_relay::message::{
+    EXT_INFO, IGNORE, KEX_INIT, KEX_REPLY, KEXINIT, NEWKEYS, SERVICE_ACCEPT, SERVICE_REQUEST,
+};
 use kite_ssh_relay::negotiate::{
-    EXT_INFO_CLIENT, KEXINIT, KexInit, Names, NothingInCommon, Offer, STRICT_CLIENT, negotiate,
+    EXT_INFO_CLIENT, KexInit, Names, NothingInCommon, Offer, STRICT_CLIENT, negotiate,
 };
 use kite_ssh_relay::packet::{Opened, Opener, Sealer, Suite};
 use kite_ssh_relay::version;
 use ssh_encoding::{Decode as _, Encode as _};
 
 const VERSION: &str = "SSH-2.0-kite-ssh-relay";
-
-const IGNORE: u8 = 2;
-const SERVICE_REQUEST: u8 = 5;
-const SERVICE_ACCEPT: u8 = 6;
-const EXT_INFO: u8 = 7;
-const NEWKEYS: u8 = 21;
-const ECDH_INIT: u8 = 30;
-const ECDH_REPLY: u8 = 31;
 
 /// Our side of a connection.
 pub struct Client<I, O> {
@@ -124,10 +119,10 @@ impl<I: Read, O: Write> Client<I, O> {
         assert_eq!(agreed.up.suite(), Some(suite));
 
         let (value, begun) = method.begin().unwrap();
-        let mut init = vec![ECDH_INIT];
+        let mut init = vec![KEX_INIT];
         value.encode(&mut init).unwrap();
         self.send(&init);
-        let reply = self.expect(ECDH_REPLY);
+        let reply = self.expect(KEX_REPLY);
         let reader = &mut &reply[1..];
         let mut string = || Vec::<u8>::decode(reader).unwrap();
         let (host_key, answer, signature) = (string(), string(), string());
