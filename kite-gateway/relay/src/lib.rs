@@ -54,8 +54,10 @@
 //! None.
 
 pub mod algorithm;
+pub mod certificate;
 pub mod kex;
 pub mod keys;
+pub mod login;
 pub mod message;
 pub mod negotiate;
 pub mod packet;

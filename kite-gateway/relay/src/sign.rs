@@ -191,4 +191,4 @@ fn exponent(d: &[u8], prime: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
 
 #[cfg(test)]
 #[path = "sign_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -6,7 +6,7 @@ use super::*;
 use crate::verify::{VerifyError, verify};
 
 /// A key that OpenSSH made.
-fn made(kind: &str, bits: &str) -> PrivateKey {
+pub(crate) fn made(kind: &str, bits: &str) -> PrivateKey {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("key");
     let mut keygen = Command::new("ssh-keygen");

@@ -55,6 +55,14 @@ impl Message {
         Self(vec![number])
     }
 
+    /// One that does not grow, and so leaves no copy of a secret behind, as long as its fields
+    /// have not more than `room` bytes.
+    pub(crate) fn secret(number: u8, room: usize) -> Self {
+        let mut message = Vec::with_capacity(1 + room);
+        message.push(number);
+        Self(message)
+    }
+
     pub(crate) fn boolean(mut self, value: bool) -> Self {
         self.0.push(u8::from(value));
         self
@@ -67,11 +75,6 @@ impl Message {
 
     pub(crate) fn string(mut self, value: impl AsRef<[u8]>) -> Self {
         string(&mut self.0, value.as_ref());
-        self
-    }
-
-    pub(crate) fn bytes(mut self, value: &[u8]) -> Self {
-        self.0.extend_from_slice(value);
         self
     }
 

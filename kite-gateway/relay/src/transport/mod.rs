@@ -13,7 +13,7 @@ mod state;
 mod work;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::ops::Range;
 use std::sync::Arc;
