@@ -55,12 +55,14 @@
 
 pub mod algorithm;
 pub mod certificate;
+pub mod io;
 pub mod kex;
 pub mod keys;
 pub mod login;
 pub mod message;
 pub mod negotiate;
 pub mod packet;
+pub mod relay;
 pub mod sign;
 pub mod transport;
 pub mod verify;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use aws_lc_rs::aead::chacha20_poly1305_openssh::OpeningKey;
 
 use super::half::Half;
-use super::{Keys, LEAST_PADDING, LENGTH, PacketError, Suite, Usage};
+use super::{Keys, LEAST_PADDING, LENGTH, LONGEST_PLAIN, PacketError, Suite, Usage};
 
 /// What a buffer begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub struct Opener {
     half: Half<OpeningKey>,
     /// What the packet that is partly there says of its length.
     length: Option<u32>,
+    /// Long packets are taken.
+    is_wide: bool,
 }
 
 impl Opener {
@@ -50,6 +52,12 @@ impl Opener {
         self.half.rekey(suite, keys, strict)?;
         self.length = None;
         Ok(())
+    }
+
+    /// From now on packets of up to [`LONGEST`](super::LONGEST) bytes are taken, as soon as there
+    /// are keys.
+    pub fn open_wide(&mut self) {
+        self.is_wide = true;
     }
 
     /// What has passed under the present keys.
@@ -106,7 +114,12 @@ impl Opener {
     }
 
     fn check(&self, length: u32) -> Result<(), PacketError> {
-        let (block, longest) = (self.half.block(), self.half.longest());
+        let block = self.half.block();
+        let longest = if self.is_wide {
+            self.half.longest()
+        } else {
+            LONGEST_PLAIN
+        };
         if length > longest {
             return Err(PacketError::TooLong {
                 length: length.into(),

@@ -19,6 +19,7 @@ fn pair(suite: Suite) -> (Sealer, Opener) {
     let (mut sealer, mut opener) = (Sealer::new(), Opener::new());
     sealer.rekey(suite, &keys(suite), true).unwrap();
     opener.rekey(suite, &keys(suite), true).unwrap();
+    opener.open_wide();
     (sealer, opener)
 }
 
@@ -132,6 +133,13 @@ fn lengths_that_lie_are_refused_before_anything_is_kept() {
     for length in [0, 1, 4, 5, 13, 15] {
         assert_eq!(plain(length), Err(PacketError::Length { length, block: 8 }));
     }
+    // Nor with keys, before the login.
+    opener
+        .rekey(Suite::Aes128Gcm, &keys(Suite::Aes128Gcm), true)
+        .unwrap();
+    let mut wire = (LONGEST_PLAIN + 1).to_be_bytes();
+    let refused = opener.open(&mut wire);
+    assert_eq!(refused, Err(too_long(LONGEST_PLAIN + 1)));
     let (_, mut opener) = pair(Suite::Aes128Gcm);
     let mut wire = (LONGEST + 16).to_be_bytes();
     assert!(matches!(

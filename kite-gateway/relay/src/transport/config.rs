@@ -17,6 +17,9 @@ pub struct Config {
     pub methods: Vec<Method>,
     /// Ciphers with their MACs, the preferred one first.
     pub suites: Vec<Suite>,
+    /// Bytes in a direction after which this side asks for new keys, where the cipher does
+    /// not want them sooner.
+    pub rekey_after: Option<u64>,
     /// What is of one role only.
     pub role: Role,
 }
@@ -45,6 +48,7 @@ impl Config {
             version,
             methods: Method::ALL.to_vec(),
             suites: Suite::ALL.to_vec(),
+            rekey_after: None,
             role: Role::Server { host_keys },
         }
     }
@@ -56,6 +60,7 @@ impl Config {
             version,
             methods: Method::ALL.to_vec(),
             suites: Suite::ALL.to_vec(),
+            rekey_after: None,
             role: Role::Client { host_keys },
         }
     }

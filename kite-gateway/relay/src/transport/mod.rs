@@ -328,6 +328,13 @@ impl Transport {
         error
     }
 
+    /// The login is over: longer packets are taken from now on. Until then a packet is at
+    /// most as long as everybody has to take (RFC 4253 §6.1), so that strangers take no more
+    /// memory.
+    pub fn open_wide(&mut self) {
+        self.opener.open_wide();
+    }
+
     /// What names the connection in signatures; `None` before the first key exchange.
     #[must_use]
     pub fn session_id(&self) -> Option<&[u8]> {

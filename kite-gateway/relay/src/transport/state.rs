@@ -144,7 +144,11 @@ impl Transport {
     /// way.
     #[must_use]
     pub fn is_due(&self) -> bool {
-        matches!(self.state, State::Open) && (self.sealer.is_due() || self.opener.is_due())
+        let most = self.config.rekey_after.unwrap_or(u64::MAX);
+        let is_due = self.sealer.is_due()
+            || self.opener.is_due()
+            || self.usage().iter().any(|usage| usage.bytes >= most);
+        is_due && matches!(self.state, State::Open)
     }
 
     /// A message of a key exchange, in its time.

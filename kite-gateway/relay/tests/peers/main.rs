@@ -4,7 +4,11 @@
 
 mod client;
 mod openssh;
+mod proxy;
 mod russh;
+#[path = "../../examples/proxy/serve.rs"]
+mod serve;
+mod ssh;
 
 use kite_ssh_relay::kex::Method;
 use kite_ssh_relay::packet::Suite;

@@ -1,0 +1,421 @@
+//! What is done with each message of the connection protocol (RFC 4254): nearly all pass as
+//! they are.
+
+use std::sync::Arc;
+
+use super::replies::Replies;
+use super::rules::{Channel, Open, Refusal, Request, Rules, Side};
+use super::table::{NoChannel, Table};
+use crate::message::{
+    CHANNEL_CLOSE, CHANNEL_DATA, CHANNEL_EOF, CHANNEL_EXTENDED_DATA, CHANNEL_FAILURE, CHANNEL_OPEN,
+    CHANNEL_OPEN_CONFIRMATION, CHANNEL_OPEN_FAILURE, CHANNEL_REQUEST, CHANNEL_SUCCESS,
+    CHANNEL_WINDOW_ADJUST, GLOBAL_REQUEST, REQUEST_FAILURE, REQUEST_SUCCESS, SERVICE_REQUEST,
+    USERAUTH_REQUEST, printable,
+};
+use crate::sign::SigningKey;
+use crate::wire::{Fields, Malformed, Message};
+
+/// `SSH_OPEN_ADMINISTRATIVELY_PROHIBITED` (RFC 4254 §5.1).
+const PROHIBITED: u32 = 1;
+/// `SSH_OPEN_RESOURCE_SHORTAGE`.
+const SHORTAGE: u32 = 4;
+
+/// The announcement of a server's host keys (OpenSSH's `PROTOCOL`, 2.5).
+const HOST_KEYS: &str = "hostkeys-00@openssh.com";
+/// Asks the server to show that it has them.
+const HOST_KEYS_PROVE: &str = "hostkeys-prove-00@openssh.com";
+
+/// How a side breaks the protocol.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Broken {
+    /// A message that cannot be read.
+    #[error("message {0} cannot be read: it ends early")]
+    Malformed(u8),
+    /// There is no such channel, or it is not in a state for that.
+    #[error("message {message} for channel {channel}, which is not open")]
+    NoChannel {
+        /// The message.
+        message: u8,
+        /// The number.
+        channel: u32,
+    },
+    /// The number stands for another channel.
+    #[error("channel {0} is asked for twice")]
+    Twice(u32),
+    /// A reply to nothing.
+    #[error("message {0} replies to nothing")]
+    NoRequest(u8),
+    /// Nothing of the connection protocol.
+    #[error("message {0} after the login")]
+    Forbidden(u8),
+    /// More wait for a reply than are remembered.
+    #[error("too many requests wait for a reply")]
+    Flood,
+}
+
+/// What is done with a message.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Outcome {
+    /// It passes as it is.
+    pub(super) passes: bool,
+    /// Its sender is told that nobody knows it.
+    pub(super) is_unknown: bool,
+    /// What the relay says by itself, behind it.
+    pub(super) says: Vec<(Side, Vec<u8>)>,
+}
+
+impl Outcome {
+    fn pass() -> Self {
+        Self {
+            passes: true,
+            ..Self::default()
+        }
+    }
+
+    fn say(side: Side, message: Vec<u8>) -> Self {
+        Self {
+            says: vec![(side, message)],
+            ..Self::default()
+        }
+    }
+
+    fn unknown() -> Self {
+        Self {
+            is_unknown: true,
+            ..Self::default()
+        }
+    }
+}
+
+/// What a relay knows of the connection.
+#[derive(Debug)]
+pub(super) struct Passing<N> {
+    channels: Table<N>,
+    most_channels: usize,
+    /// What the user, and the server, wait for.
+    replies: [Replies; 2],
+    /// Forwards that the user has asked for.
+    forwards: u32,
+    socket_forwards: u32,
+    /// What the user has asked the server to open.
+    wants_x11: bool,
+    wants_agent: bool,
+    /// The relay's own, and what names the user's connection.
+    host_keys: Vec<Arc<SigningKey>>,
+    session: Vec<u8>,
+}
+
+impl<N: Default> Passing<N> {
+    pub(super) fn new(
+        most_channels: usize,
+        host_keys: Vec<Arc<SigningKey>>,
+        session: &[u8],
+    ) -> Self {
+        Self {
+            channels: Table::default(),
+            most_channels,
+            replies: [Replies::default(), Replies::default()],
+            forwards: 0,
+            socket_forwards: 0,
+            wants_x11: false,
+            wants_agent: false,
+            host_keys,
+            session: session.to_vec(),
+        }
+    }
+
+    /// What the user is told of the relay's host keys, so that a client learns of others than
+    /// the one that it has seen.
+    pub(super) fn announcement(&self) -> Option<Vec<u8>> {
+        if self.host_keys.is_empty() {
+            return None;
+        }
+        let message = Message::new(GLOBAL_REQUEST)
+            .string(HOST_KEYS)
+            .boolean(false);
+        let keys = self.host_keys.iter();
+        Some(
+            keys.fold(message, |message, key| message.string(key.blob()))
+                .done(),
+        )
+    }
+
+    /// Judges a message of a side's.
+    pub(super) fn take<R: Rules<Note = N>>(
+        &mut self,
+        from: Side,
+        payload: &[u8],
+        rules: &mut R,
+    ) -> Result<Outcome, Broken> {
+        let Some((&number, rest)) = payload.split_first() else {
+            return Err(Broken::Malformed(0));
+        };
+        let malformed = |Malformed| Broken::Malformed(number);
+        let mut fields = Fields(rest);
+        match number {
+            CHANNEL_DATA
+            | CHANNEL_EXTENDED_DATA
+            | CHANNEL_WINDOW_ADJUST
+            | CHANNEL_EOF
+            | CHANNEL_CLOSE
+            | CHANNEL_REQUEST
+            | CHANNEL_SUCCESS
+            | CHANNEL_FAILURE => {
+                let channel = fields.number().map_err(malformed)?;
+                self.channel(from, number, channel, fields, rules)
+            }
+            CHANNEL_OPEN => self.open(from, fields, rules).map_err(malformed)?,
+            CHANNEL_OPEN_CONFIRMATION => {
+                let (theirs, ours) = fields
+                    .number()
+                    .and_then(|it| Ok((it, fields.number()?)))
+                    .map_err(malformed)?;
+                let entry = self.channels.confirm(from, theirs, ours);
+                let entry = entry.map_err(|NoChannel| no_channel(number, theirs))?;
+                rules.opened(&mut entry.channel);
+                Ok(Outcome::pass())
+            }
+            CHANNEL_OPEN_FAILURE => {
+                let theirs = fields.number().map_err(malformed)?;
+                let refused = self.channels.refuse(from, theirs);
+                refused.map_err(|NoChannel| no_channel(number, theirs))?;
+                Ok(Outcome::pass())
+            }
+            GLOBAL_REQUEST => {
+                let (name, wants_reply) = fields
+                    .string()
+                    .and_then(|it| Ok((it, fields.boolean()?)))
+                    .map_err(malformed)?;
+                self.global(from, &Request::new(name, wants_reply, fields), rules)
+            }
+            REQUEST_SUCCESS | REQUEST_FAILURE => {
+                let asked = &mut self.replies[from.other().index()];
+                let says = asked.passed().ok_or(Broken::NoRequest(number))?;
+                Ok(passed(from.other(), says))
+            }
+            // What was on its way when the login succeeded.
+            USERAUTH_REQUEST if from == Side::User => Ok(Outcome::default()),
+            SERVICE_REQUEST => Ok(Outcome::unknown()),
+            _ if number < GLOBAL_REQUEST => Err(Broken::Forbidden(number)),
+            _ => Ok(Outcome::unknown()),
+        }
+    }
+
+    fn channel<R: Rules<Note = N>>(
+        &mut self,
+        from: Side,
+        number: u8,
+        channel: u32,
+        mut fields: Fields<'_>,
+        rules: &mut R,
+    ) -> Result<Outcome, Broken> {
+        let malformed = |Malformed| Broken::Malformed(number);
+        if number == CHANNEL_CLOSE {
+            let closed = self.channels.close(from, channel);
+            let closed = closed.map_err(|NoChannel| no_channel(number, channel))?;
+            if let Some(closed) = closed {
+                rules.closed(closed);
+            }
+            return Ok(Outcome::pass());
+        }
+        let entry = match self.channels.find(from, channel) {
+            Ok(entry) => entry,
+            // Room for data of a channel that has just gone: OpenSSH takes that, too.
+            Err(NoChannel) if number == CHANNEL_WINDOW_ADJUST => return Ok(Outcome::default()),
+            Err(NoChannel) => return Err(no_channel(number, channel)),
+        };
+        match number {
+            CHANNEL_DATA | CHANNEL_EXTENDED_DATA => {
+                let is_error = number == CHANNEL_EXTENDED_DATA;
+                if is_error {
+                    fields.number().map_err(malformed)?;
+                }
+                let data = fields.string().map_err(malformed)?;
+                entry.channel.bytes[from.index()] += data.len() as u64;
+                rules.data(from, &mut entry.channel, data, is_error);
+            }
+            CHANNEL_REQUEST => {
+                let (name, wants_reply) = fields
+                    .string()
+                    .and_then(|it| Ok((it, fields.boolean()?)))
+                    .map_err(malformed)?;
+                let request = Request::new(name, wants_reply, fields);
+                if let Err(Refusal(_)) = rules.ask(from, &mut entry.channel, &request) {
+                    if !wants_reply {
+                        return Ok(Outcome::default());
+                    }
+                    let Some(number) = entry.number(from) else {
+                        return Ok(Outcome::default());
+                    };
+                    let replies = &mut entry.replies[from.index()];
+                    let refused = Message::new(CHANNEL_FAILURE).number(number).done();
+                    let said = replies.reply(refused);
+                    if replies.is_full() {
+                        return Err(Broken::Flood);
+                    }
+                    return Ok(said.map_or_else(Outcome::default, |it| Outcome::say(from, it)));
+                }
+                if wants_reply && !entry.replies[from.index()].pass() {
+                    return Err(Broken::Flood);
+                }
+                if from == Side::User {
+                    self.wants_x11 |= name == b"x11-req";
+                    self.wants_agent |= name == b"auth-agent-req@openssh.com";
+                }
+            }
+            CHANNEL_SUCCESS | CHANNEL_FAILURE => {
+                let asked = &mut entry.replies[from.other().index()];
+                let says = asked.passed().ok_or(Broken::NoRequest(number))?;
+                let granted = number == CHANNEL_SUCCESS;
+                rules.answered(from.other(), &mut entry.channel, granted);
+                return Ok(passed(from.other(), says));
+            }
+            _ => {}
+        }
+        Ok(Outcome::pass())
+    }
+
+    fn open<R: Rules<Note = N>>(
+        &mut self,
+        from: Side,
+        mut fields: Fields<'_>,
+        rules: &mut R,
+    ) -> Result<Result<Outcome, Broken>, Malformed> {
+        let (kind, number) = (fields.string()?, fields.number()?);
+        // The window and the longest packet, which the other side sees to.
+        fields.bytes(4 + 4)?;
+        if !self.channels.is_free(from, number) {
+            return Ok(Err(Broken::Twice(number)));
+        }
+        let refuse = |reason, text: &str| {
+            let message = Message::new(CHANNEL_OPEN_FAILURE).number(number);
+            let message = message.number(reason).string(text).string("en");
+            Ok(Ok(Outcome::say(from, message.done())))
+        };
+        if from == Side::Server && !self.is_wanted(kind) {
+            let kind = printable(kind);
+            return refuse(PROHIBITED, &format!("the user has not asked for {kind}"));
+        }
+        if self.channels.len() >= self.most_channels {
+            let most = self.most_channels;
+            return refuse(
+                SHORTAGE,
+                &format!("at most {most} channels on one connection"),
+            );
+        }
+        let note = match rules.open(from, &Open::new(kind, fields)) {
+            Ok(note) => note,
+            Err(Refusal(text)) => return refuse(PROHIBITED, &text),
+        };
+        let channel = Channel {
+            kind: kind.to_vec(),
+            by: from,
+            bytes: [0, 0],
+            note,
+        };
+        let opened = self.channels.open(number, channel);
+        Ok(opened
+            .map(|()| Outcome::pass())
+            .map_err(|NoChannel| Broken::Twice(number)))
+    }
+
+    /// Whether the user has asked for channels of that type, which the server opens.
+    fn is_wanted(&self, kind: &[u8]) -> bool {
+        match kind {
+            b"forwarded-tcpip" => self.forwards > 0,
+            b"forwarded-streamlocal@openssh.com" => self.socket_forwards > 0,
+            b"x11" => self.wants_x11,
+            b"auth-agent@openssh.com" => self.wants_agent,
+            _ => false,
+        }
+    }
+
+    fn global<R: Rules<Note = N>>(
+        &mut self,
+        from: Side,
+        request: &Request<'_>,
+        rules: &mut R,
+    ) -> Result<Outcome, Broken> {
+        let replies = &mut self.replies[from.index()];
+        let mut answer = |message: Vec<u8>| {
+            let said = if request.wants_reply {
+                replies.reply(message)
+            } else {
+                None
+            };
+            if replies.is_full() {
+                return Err(Broken::Flood);
+            }
+            Ok(said.map_or_else(Outcome::default, |it| Outcome::say(from, it)))
+        };
+        // Host keys are the relay's own: the server's would not stand for the connection that
+        // the user has.
+        match (from, request.name) {
+            (Side::User, name) if name == HOST_KEYS_PROVE.as_bytes() => {
+                let proved = prove(&self.host_keys, &self.session, request);
+                return answer(proved.unwrap_or_else(|| vec![REQUEST_FAILURE]));
+            }
+            (Side::Server, name) if name == HOST_KEYS.as_bytes() => {
+                return answer(vec![REQUEST_FAILURE]);
+            }
+            _ => {}
+        }
+        if let Err(Refusal(_)) = rules.ask_globally(from, request) {
+            return answer(vec![REQUEST_FAILURE]);
+        }
+        if request.wants_reply && !replies.pass() {
+            return Err(Broken::Flood);
+        }
+        if from == Side::User {
+            // One more than are granted does no harm: the client knows what it has asked for.
+            match request.name {
+                b"tcpip-forward" => self.forwards += 1,
+                b"cancel-tcpip-forward" => self.forwards = self.forwards.saturating_sub(1),
+                b"streamlocal-forward@openssh.com" => self.socket_forwards += 1,
+                b"cancel-streamlocal-forward@openssh.com" => {
+                    self.socket_forwards = self.socket_forwards.saturating_sub(1);
+                }
+                _ => {}
+            }
+        }
+        Ok(Outcome::pass())
+    }
+
+    /// The connection is over, and its channels with it.
+    pub(super) fn end<R: Rules<Note = N>>(&mut self, rules: &mut R) {
+        for channel in self.channels.drain() {
+            rules.closed(channel);
+        }
+    }
+}
+
+/// A reply passes, and what waited for it comes behind.
+fn passed(to: Side, says: Vec<Vec<u8>>) -> Outcome {
+    Outcome {
+        passes: true,
+        is_unknown: false,
+        says: says.into_iter().map(|message| (to, message)).collect(),
+    }
+}
+
+fn no_channel(message: u8, channel: u32) -> Broken {
+    Broken::NoChannel { message, channel }
+}
+
+/// Signatures of the host keys that a client asks for; `None` if one is none of them.
+fn prove(keys: &[Arc<SigningKey>], session: &[u8], request: &Request<'_>) -> Option<Vec<u8>> {
+    let mut asked = request.fields();
+    let mut message = Message::new(REQUEST_SUCCESS);
+    while !asked.0.is_empty() {
+        let blob = asked.string().ok()?;
+        let key = keys.iter().find(|key| key.blob() == blob)?;
+        let mut signed = Vec::new();
+        for part in [HOST_KEYS_PROVE.as_bytes(), session, blob] {
+            crate::wire::string(&mut signed, part);
+        }
+        let signature = key.sign(*key.algorithms().first()?, &signed).ok()?;
+        message = message.string(signature);
+    }
+    Some(message.done())
+}

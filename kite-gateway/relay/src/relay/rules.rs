@@ -1,0 +1,195 @@
+//! What may pass, and who is told of it.
+
+use crate::wire::{Fields, Malformed};
+
+/// An end of a relay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The user's client.
+    User,
+    /// The server behind the relay.
+    Server,
+}
+
+impl Side {
+    /// The one across.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::User => Self::Server,
+            Self::Server => Self::User,
+        }
+    }
+
+    pub(super) const fn index(self) -> usize {
+        match self {
+            Self::User => 0,
+            Self::Server => 1,
+        }
+    }
+}
+
+/// A channel that is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Open<'a> {
+    /// Its type, as `session` or `direct-tcpip`.
+    pub kind: &'a [u8],
+    /// What its type says of it.
+    detail: Fields<'a>,
+}
+
+impl<'a> Open<'a> {
+    pub(super) fn new(kind: &'a [u8], detail: Fields<'a>) -> Self {
+        Self { kind, detail }
+    }
+
+    /// Where it leads: the host and the port of `direct-tcpip`, and of `forwarded-tcpip` those
+    /// that were connected to; the path of `…-streamlocal@openssh.com` with port 0. `None` for
+    /// other types, and where it cannot be read.
+    #[must_use]
+    pub fn destination(&self) -> Option<(&'a [u8], u32)> {
+        let mut fields = self.detail;
+        match self.kind {
+            b"direct-tcpip" | b"forwarded-tcpip" => {
+                Some((fields.string().ok()?, fields.number().ok()?))
+            }
+            b"direct-streamlocal@openssh.com" | b"forwarded-streamlocal@openssh.com" => {
+                Some((fields.string().ok()?, 0))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Something that is asked of a channel, or of the whole connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// Its name, as `exec` or `tcpip-forward`.
+    pub name: &'a [u8],
+    /// Whether an answer is wanted.
+    pub wants_reply: bool,
+    /// What its name says of it.
+    fields: Fields<'a>,
+}
+
+impl<'a> Request<'a> {
+    pub(super) fn new(name: &'a [u8], wants_reply: bool, fields: Fields<'a>) -> Self {
+        Self {
+            name,
+            wants_reply,
+            fields,
+        }
+    }
+
+    pub(super) fn fields(&self) -> Fields<'a> {
+        self.fields
+    }
+
+    /// Its first field, if that is a string: the command of `exec`, the name of `subsystem`,
+    /// the address of `tcpip-forward`, the name of a terminal.
+    #[must_use]
+    pub fn text(&self) -> Option<&'a [u8]> {
+        let mut fields = self.fields;
+        fields.string().ok()
+    }
+
+    /// The address and the port of `tcpip-forward` and its cancellation.
+    #[must_use]
+    pub fn address(&self) -> Option<(&'a [u8], u32)> {
+        let mut fields = self.fields;
+        Some((fields.string().ok()?, fields.number().ok()?))
+    }
+
+    /// Columns and rows, of `pty-req` and `window-change`.
+    #[must_use]
+    pub fn size(&self) -> Option<(u32, u32)> {
+        let mut fields = self.fields;
+        if self.name == b"pty-req" {
+            fields.string().ok()?;
+        }
+        let read = |fields: &mut Fields<'_>| -> Result<_, Malformed> {
+            Ok((fields.number()?, fields.number()?))
+        };
+        read(&mut fields).ok()
+    }
+}
+
+/// Why something does not pass; whoever asked is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal(pub String);
+
+/// A channel for its owner's notes.
+#[derive(Debug)]
+pub struct Channel<N> {
+    /// Its type.
+    pub kind: Vec<u8>,
+    /// Who asked for it.
+    pub by: Side,
+    /// Bytes of data that have come from the user, and from the server.
+    pub bytes: [u64; 2],
+    /// What its owner notes.
+    pub note: N,
+}
+
+/// What may pass, and who is told of it. All of it allows everything but what is refused.
+pub trait Rules {
+    /// What is noted of each channel.
+    type Note: Default;
+
+    /// Whether a channel may be asked for. Of the server's only those come here that the user
+    /// has asked for.
+    ///
+    /// # Errors
+    /// It may not.
+    fn open(&mut self, _by: Side, _open: &Open<'_>) -> Result<Self::Note, Refusal> {
+        Ok(Self::Note::default())
+    }
+
+    /// The channel is there.
+    fn opened(&mut self, _channel: &mut Channel<Self::Note>) {}
+
+    /// Whether something may be asked of a channel.
+    ///
+    /// # Errors
+    /// It may not.
+    fn ask(
+        &mut self,
+        _by: Side,
+        _channel: &mut Channel<Self::Note>,
+        _request: &Request<'_>,
+    ) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// What was asked of a channel is granted, or is not.
+    fn answered(&mut self, _by: Side, _channel: &mut Channel<Self::Note>, _granted: bool) {}
+
+    /// Whether something may be asked of the whole connection.
+    ///
+    /// # Errors
+    /// It may not.
+    fn ask_globally(&mut self, _by: Side, _request: &Request<'_>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// Data pass. `is_error` says whether they are of standard error.
+    fn data(
+        &mut self,
+        _by: Side,
+        _channel: &mut Channel<Self::Note>,
+        _data: &[u8],
+        _is_error: bool,
+    ) {
+    }
+
+    /// The channel is over, with its connection at the latest.
+    fn closed(&mut self, _channel: Channel<Self::Note>) {}
+}
+
+/// Everything may pass, and nobody is told.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Everything;
+
+impl Rules for Everything {
+    type Note = ();
+}

@@ -1,0 +1,154 @@
+//! The channels of a relay, by the numbers that both sides give them.
+
+use std::collections::HashMap;
+
+use super::replies::Replies;
+use super::rules::{Channel, Side};
+
+/// What is known of a channel.
+#[derive(Debug)]
+pub(super) struct Entry<N> {
+    pub(super) channel: Channel<N>,
+    /// The numbers that the user and the server give it; one is missing until it is confirmed.
+    numbers: [Option<u32>; 2],
+    /// Who has closed it.
+    closed: [bool; 2],
+    /// What the user, and the server, wait for.
+    pub(super) replies: [Replies; 2],
+}
+
+/// Why a number is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NoChannel;
+
+/// All channels.
+#[derive(Debug)]
+pub(super) struct Table<N> {
+    next: u64,
+    entries: HashMap<u64, Entry<N>>,
+    /// From the numbers that the user gives, and the server.
+    keys: [HashMap<u32, u64>; 2],
+}
+
+impl<N> Entry<N> {
+    /// The number by which `side` knows it.
+    pub(super) fn number(&self, side: Side) -> Option<u32> {
+        self.numbers[side.index()]
+    }
+}
+
+impl<N> Default for Table<N> {
+    fn default() -> Self {
+        Self {
+            next: 0,
+            entries: HashMap::new(),
+            keys: [HashMap::new(), HashMap::new()],
+        }
+    }
+}
+
+impl<N> Table<N> {
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// A channel is asked for, under a number of that side's.
+    pub(super) fn open(&mut self, number: u32, channel: Channel<N>) -> Result<(), NoChannel> {
+        let index = channel.by.index();
+        if self.keys[index].contains_key(&number) {
+            return Err(NoChannel);
+        }
+        let key = self.next;
+        self.next += 1;
+        self.keys[index].insert(number, key);
+        let mut numbers = [None, None];
+        numbers[index] = Some(number);
+        let entry = Entry {
+            channel,
+            numbers,
+            closed: [false, false],
+            replies: [Replies::default(), Replies::default()],
+        };
+        self.entries.insert(key, entry);
+        Ok(())
+    }
+
+    /// Whether a side may give that number to a channel it asks for.
+    pub(super) fn is_free(&self, by: Side, number: u32) -> bool {
+        !self.keys[by.index()].contains_key(&number)
+    }
+
+    /// The channel that the side across from `by` has asked for under `number`, and that
+    /// nobody has confirmed.
+    fn asked(&self, by: Side, number: u32) -> Result<u64, NoChannel> {
+        let other = by.other();
+        let key = self.keys[other.index()].get(&number).ok_or(NoChannel)?;
+        let entry = self.entries.get(key).ok_or(NoChannel)?;
+        let is_asked = entry.channel.by == other && entry.numbers[by.index()].is_none();
+        is_asked.then_some(*key).ok_or(NoChannel)
+    }
+
+    /// `by` grants the channel that was asked for under `number`, and calls it `theirs`.
+    pub(super) fn confirm(
+        &mut self,
+        by: Side,
+        number: u32,
+        theirs: u32,
+    ) -> Result<&mut Entry<N>, NoChannel> {
+        let key = self.asked(by, number)?;
+        if !self.is_free(by, theirs) {
+            return Err(NoChannel);
+        }
+        self.keys[by.index()].insert(theirs, key);
+        let entry = self.entries.get_mut(&key).ok_or(NoChannel)?;
+        entry.numbers[by.index()] = Some(theirs);
+        Ok(entry)
+    }
+
+    /// `by` refuses it.
+    pub(super) fn refuse(&mut self, by: Side, number: u32) -> Result<(), NoChannel> {
+        let key = self.asked(by, number)?;
+        self.remove(key);
+        Ok(())
+    }
+
+    /// The open channel that `by` writes to under the number of the side across.
+    pub(super) fn find(&mut self, by: Side, number: u32) -> Result<&mut Entry<N>, NoChannel> {
+        let key = self.keys[by.other().index()].get(&number);
+        let entry = key.and_then(|key| self.entries.get_mut(key));
+        let is_open =
+            |it: &&mut Entry<N>| it.numbers.iter().all(Option::is_some) && !it.closed[by.index()];
+        entry.filter(is_open).ok_or(NoChannel)
+    }
+
+    /// `by` closes it: the channel, if the other side has, too.
+    pub(super) fn close(&mut self, by: Side, number: u32) -> Result<Option<Channel<N>>, NoChannel> {
+        let entry = self.find(by, number)?;
+        entry.closed[by.index()] = true;
+        if entry.closed != [true, true] {
+            return Ok(None);
+        }
+        let key = self.keys[by.other().index()].get(&number).copied();
+        Ok(key.and_then(|key| self.remove(key)))
+    }
+
+    fn remove(&mut self, key: u64) -> Option<Channel<N>> {
+        let entry = self.entries.remove(&key)?;
+        for (keys, number) in self.keys.iter_mut().zip(entry.numbers) {
+            if let Some(number) = number {
+                keys.remove(&number);
+            }
+        }
+        Some(entry.channel)
+    }
+
+    /// All that are there when the connection ends.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Channel<N>> {
+        let keys = &mut self.keys;
+        keys.iter_mut().for_each(HashMap::clear);
+        std::mem::take(&mut self.entries)
+            .into_values()
+            .filter(|entry| entry.numbers.iter().all(Option::is_some))
+            .map(|entry| entry.channel)
+    }
+}
