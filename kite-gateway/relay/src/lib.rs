@@ -1,35 +1,31 @@
-//! The transport of SSH for proxies, as state machines without I/O.
+//! SSH for proxies that pass the connection protocol on.
 //!
 //! A proxy that ends the transport and the login on both sides and passes the connection
 //! protocol on leaves windows, replies and exit codes to the client and the server behind
 //! it, as if it were not there. It needs packets and not channels, which is what this crate
-//! has.
+//! has: a transport and a login for both roles as state machines without I/O, a thin layer of
+//! tokio, and the relay.
 //!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # use kite_ssh_relay::io::{Connection, ConnectionError};
+//! use kite_ssh_relay::relay::{Everything, Held, Settings, hold, relay};
+//!
+//! # async fn enter() -> Result<Connection, ConnectionError> { Err(ConnectionError::Closed) }
+//! # async fn serve(mut user: Connection, settings: Settings) -> Result<(), ConnectionError> {
+//! // The user is logged in, and the server is not there yet: what is said is held meanwhile.
+//! let mut held = Held::default();
+//! let server = hold(&mut user, &mut held, enter()).await??;
+//!
+//! // From here on the two are as good as alone.
+//! let for_ever = std::future::pending();
+//! let ended = relay(user, server, held, &settings, &mut Everything, for_ever).await;
+//! println!("{ended}");
+//! # Ok(())
+//! # }
 //! ```
-//! use kite_ssh_relay::keys::{Derivation, Direction, Hash};
-//! use kite_ssh_relay::packet::{Opened, Opener, Sealer, Suite};
 //!
-//! // What a key exchange gives both sides.
-//! let derivation = Derivation {
-//!     hash: Hash::Sha256,
-//!     secret: b"\0\0\0\x06secret",
-//!     exchange: b"the hash of this exchange",
-//!     session: b"the hash of the first exchange",
-//! };
-//! let suite = Suite::Aes128Gcm;
-//! let keys = derivation.keys(suite, Direction::ClientToServer);
-//! let (mut sealer, mut opener) = (Sealer::new(), Opener::new());
-//! sealer.rekey(suite, &keys, true)?;
-//! opener.rekey(suite, &keys, true)?;
-//!
-//! let mut wire = Vec::new();
-//! sealer.seal(&[94, 0, 0, 0, 7], b"data of channel 7", &mut wire)?;
-//! let Opened::Packet { payload, .. } = opener.open(&mut wire)? else {
-//!     panic!("it is whole");
-//! };
-//! assert_eq!(&wire[payload][5..], b"data of channel 7");
-//! # Ok::<(), kite_ssh_relay::packet::PacketError>(())
-//! ```
+//! `examples/proxy` is the whole of it.
 //!
 //! | Module | What it has |
 //! |---|---|
@@ -38,8 +34,13 @@
 //! | [`negotiate`] | the message `KEXINIT`, and what two sides agree on |
 //! | [`kex`] | two public values to one secret, and the hash that is signed |
 //! | [`keys`] | from the secret of a key exchange to keys |
-//!
-//! The order of messages, the login and the relay itself are not there yet.
+//! | [`transport`] | one side of a connection: the order of all that |
+//! | [`algorithm`], [`sign`], [`verify`] | signatures |
+//! | [`login`] | letting users in, and getting in |
+//! | [`certificate`] | certificates of users |
+//! | [`io`] | a transport on a stream, with tokio |
+//! | [`relay`] | passing the connection protocol on |
+//! | [`message`] | numbers, and the message that ends a connection |
 //!
 //! # What was weighed
 //!
@@ -47,7 +48,8 @@
 //! licence can use: russh and makiko know sessions and channels, and keep packets to
 //! themselves; `assh` and its `ssh-packet` have packets, under the GPL; `sunset` and
 //! `libssh-rs` have sessions. A relay needs less than they have, and more than they let out.
-//! Ciphers, MACs and hashes are those of `aws-lc-rs`, and wire types those of `ssh-encoding`.
+//! Ciphers, MACs, hashes and signatures are those of
+//! `aws-lc-rs`, keys and certificates are read by `ssh-key`, and wire types by `ssh-encoding`.
 //!
 //! # Feature flags
 //!
