@@ -78,6 +78,11 @@ impl Message {
         self
     }
 
+    pub(crate) fn bytes(mut self, value: &[u8]) -> Self {
+        self.0.extend_from_slice(value);
+        self
+    }
+
     pub(crate) fn done(self) -> Vec<u8> {
         self.0
     }

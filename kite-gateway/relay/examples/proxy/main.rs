@@ -44,6 +44,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         settings: Settings {
             most_channels: 1000,
             host_keys,
+            reserve: 0,
+            server: "the server",
             patience: Duration::from_secs(1),
         },
         user_key: public(user)?.key_data().clone(),

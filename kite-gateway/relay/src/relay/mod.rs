@@ -43,6 +43,11 @@ pub struct Settings {
     /// The host keys of the relay, which the user's client is told of; none are told where
     /// there are none.
     pub host_keys: Vec<Arc<SigningKey>>,
+    /// Bytes of the window of each session that are kept for words of the relay's own (see
+    /// [`Channel::tell`]). A user whose window is less than four times that hears none.
+    pub reserve: u32,
+    /// What the server is called in words for the user, such as `the server`.
+    pub server: &'static str,
     /// How long a side may take to read why the connection ends.
     pub patience: Duration,
 }
@@ -81,7 +86,14 @@ const fn name(side: Side) -> &'static str {
 
 impl Ended {
     /// What a side is told.
-    fn told(&self, to: Side) -> Disconnect {
+    fn told(&self, to: Side, server: &str) -> Disconnect {
+        let lost = |to: Side, why: &dyn std::fmt::Display| {
+            let whose = match to {
+                Side::User => format!("the connection to {server}"),
+                Side::Server => "the user's connection".to_owned(),
+            };
+            Disconnect::new(Reason::CONNECTION_LOST, format!("{whose} was lost: {why}"))
+        };
         match self {
             // A server's words reach the user as they would without a relay.
             Self::Stopped(told)
@@ -89,13 +101,8 @@ impl Ended {
                 why: ConnectionError::Disconnected(told),
                 ..
             } => told.clone(),
-            Self::Connection { side, why } if *side != to => {
-                let text = format!("{} was lost: {why}", name(*side));
-                Disconnect::new(Reason::CONNECTION_LOST, text)
-            }
-            Self::Broken { side, .. } if *side != to => {
-                Disconnect::new(Reason::CONNECTION_LOST, self.to_string())
-            }
+            Self::Connection { side, why } if *side != to => lost(to, why),
+            Self::Broken { side, why } if *side != to => lost(to, why),
             Self::Connection { why, .. } => {
                 Disconnect::new(Reason::PROTOCOL_ERROR, why.to_string())
             }
@@ -117,7 +124,7 @@ pub async fn relay<R: Rules>(
     stop: impl Future<Output = Disconnect>,
 ) -> Ended {
     let session = user.transport().session_id().unwrap_or_default();
-    let passing = Passing::new(settings.most_channels, settings.host_keys.clone(), session);
+    let passing = Passing::new(settings, session);
     let mut pair = Pair {
         ends: [user, server],
         parked: [None, None],
@@ -138,7 +145,8 @@ pub async fn relay<R: Rules>(
     };
     pair.passing.end(rules);
     let [user, server] = pair.ends;
-    let (to_user, to_server) = (ended.told(Side::User), ended.told(Side::Server));
+    let told = |side| ended.told(side, settings.server);
+    let (to_user, to_server) = (told(Side::User), told(Side::Server));
     tokio::join!(
         user.end(&to_user, settings.patience),
         server.end(&to_server, settings.patience),
@@ -167,7 +175,8 @@ impl<N: Default> Pair<N> {
             let outcome = self.passing.take(Side::User, &message, rules);
             let outcome = outcome.map_err(|why| broken(Side::User, why))?;
             if outcome.passes {
-                self.send(Side::Server, &message)?;
+                let message = outcome.instead.as_ref().unwrap_or(&message);
+                self.send(Side::Server, message)?;
             }
             self.say(Side::User, sequence, outcome)?;
         }
@@ -194,6 +203,11 @@ impl<N: Default> Pair<N> {
     ) -> Result<bool, Ended> {
         let mut passed = 0;
         loop {
+            while let Poll::Ready(words) = rules.poll_words(cx) {
+                for message in self.passing.tell(&words, rules) {
+                    self.send(Side::User, &message)?;
+                }
+            }
             for from in SIDES {
                 self.drain(from, cx, rules, &mut passed)?;
             }
@@ -206,9 +220,12 @@ impl<N: Default> Pair<N> {
                 return Ok(true);
             }
             // What was written or exchanged meanwhile may let pass what did not before.
-            let can_pass =
-                |from: Side| self.parked[from.index()].is_some() && self.takes(from.other());
-            if !SIDES.into_iter().any(can_pass) && !self.rekey()? {
+            let mut can_pass = |from: Side| {
+                self.parked[from.index()].is_some()
+                    && self.takes(from.other())
+                    && rules.poll_ready(from, cx).is_ready()
+            };
+            if !SIDES.into_iter().any(&mut can_pass) && !self.rekey()? {
                 return Ok(false);
             }
         }
@@ -236,7 +253,7 @@ impl<N: Default> Pair<N> {
                 }
             };
             self.parked[from.index()] = Some(sequence);
-            if !self.takes(from.other()) {
+            if !self.takes(from.other()) || rules.poll_ready(from, cx).is_pending() {
                 break;
             }
             self.parked[from.index()] = None;
@@ -277,6 +294,7 @@ impl<N: Default> Pair<N> {
         let outcome = self.passing.take(from, message, rules);
         let outcome = outcome.map_err(|why| broken(from, why))?;
         if outcome.passes {
+            let message = outcome.instead.as_deref().unwrap_or(message);
             let sent = sink.send(&[], message);
             sent.map_err(|why| lost(from.other(), why))?;
         }

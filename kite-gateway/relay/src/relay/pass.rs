@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::Settings;
 use super::replies::Replies;
 use super::rules::{Channel, Open, Refusal, Request, Rules, Side};
 use super::table::{NoChannel, Table};
@@ -59,6 +60,8 @@ pub enum Broken {
 pub(super) struct Outcome {
     /// It passes as it is.
     pub(super) passes: bool,
+    /// This passes in its place.
+    pub(super) instead: Option<Vec<u8>>,
     /// Its sender is told that nobody knows it.
     pub(super) is_unknown: bool,
     /// What the relay says by itself, behind it.
@@ -93,6 +96,7 @@ impl Outcome {
 pub(super) struct Passing<N> {
     channels: Table<N>,
     most_channels: usize,
+    reserve: u32,
     /// What the user, and the server, wait for.
     replies: [Replies; 2],
     /// Forwards that the user has asked for.
@@ -107,20 +111,17 @@ pub(super) struct Passing<N> {
 }
 
 impl<N: Default> Passing<N> {
-    pub(super) fn new(
-        most_channels: usize,
-        host_keys: Vec<Arc<SigningKey>>,
-        session: &[u8],
-    ) -> Self {
+    pub(super) fn new(settings: &Settings, session: &[u8]) -> Self {
         Self {
             channels: Table::default(),
-            most_channels,
+            most_channels: settings.most_channels,
+            reserve: settings.reserve,
             replies: [Replies::default(), Replies::default()],
             forwards: 0,
             socket_forwards: 0,
             wants_x11: false,
             wants_agent: false,
-            host_keys,
+            host_keys: settings.host_keys.clone(),
             session: session.to_vec(),
         }
     }
@@ -174,7 +175,7 @@ impl<N: Default> Passing<N> {
                 let entry = self.channels.confirm(from, theirs, ours);
                 let entry = entry.map_err(|NoChannel| no_channel(number, theirs))?;
                 rules.opened(&mut entry.channel);
-                Ok(Outcome::pass())
+                Ok(passed(entry.words()))
             }
             CHANNEL_OPEN_FAILURE => {
                 let theirs = fields.number().map_err(malformed)?;
@@ -192,7 +193,8 @@ impl<N: Default> Passing<N> {
             REQUEST_SUCCESS | REQUEST_FAILURE => {
                 let asked = &mut self.replies[from.other().index()];
                 let says = asked.passed().ok_or(Broken::NoRequest(number))?;
-                Ok(passed(from.other(), says))
+                rules.answered_globally(from.other(), number == REQUEST_SUCCESS);
+                Ok(passed(to(from.other(), says)))
             }
             // What was on its way when the login succeeded.
             USERAUTH_REQUEST if from == Side::User => Ok(Outcome::default()),
@@ -242,19 +244,19 @@ impl<N: Default> Passing<N> {
                     .map_err(malformed)?;
                 let request = Request::new(name, wants_reply, fields);
                 if let Err(Refusal(_)) = rules.ask(from, &mut entry.channel, &request) {
-                    if !wants_reply {
-                        return Ok(Outcome::default());
+                    let mut says = entry.words();
+                    if let Some(number) = entry.number(from).filter(|_| wants_reply) {
+                        let replies = &mut entry.replies[from.index()];
+                        let refused = Message::new(CHANNEL_FAILURE).number(number).done();
+                        says.extend(replies.reply(refused).map(|it| (from, it)));
+                        if replies.is_full() {
+                            return Err(Broken::Flood);
+                        }
                     }
-                    let Some(number) = entry.number(from) else {
-                        return Ok(Outcome::default());
-                    };
-                    let replies = &mut entry.replies[from.index()];
-                    let refused = Message::new(CHANNEL_FAILURE).number(number).done();
-                    let said = replies.reply(refused);
-                    if replies.is_full() {
-                        return Err(Broken::Flood);
-                    }
-                    return Ok(said.map_or_else(Outcome::default, |it| Outcome::say(from, it)));
+                    return Ok(Outcome {
+                        says,
+                        ..Outcome::default()
+                    });
                 }
                 if wants_reply && !entry.replies[from.index()].pass() {
                     return Err(Broken::Flood);
@@ -269,11 +271,13 @@ impl<N: Default> Passing<N> {
                 let says = asked.passed().ok_or(Broken::NoRequest(number))?;
                 let granted = number == CHANNEL_SUCCESS;
                 rules.answered(from.other(), &mut entry.channel, granted);
-                return Ok(passed(from.other(), says));
+                let mut says = to(from.other(), says);
+                says.extend(entry.words());
+                return Ok(passed(says));
             }
             _ => {}
         }
-        Ok(Outcome::pass())
+        Ok(passed(entry.words()))
     }
 
     fn open<R: Rules<Note = N>>(
@@ -283,8 +287,7 @@ impl<N: Default> Passing<N> {
         rules: &mut R,
     ) -> Result<Result<Outcome, Broken>, Malformed> {
         let (kind, number) = (fields.string()?, fields.number()?);
-        // The window and the longest packet, which the other side sees to.
-        fields.bytes(4 + 4)?;
+        let (window, longest) = (fields.number()?, fields.number()?);
         if !self.channels.is_free(from, number) {
             return Ok(Err(Broken::Twice(number)));
         }
@@ -313,10 +316,22 @@ impl<N: Default> Passing<N> {
             by: from,
             bytes: [0, 0],
             note,
+            words: Vec::new(),
         };
-        let opened = self.channels.open(number, channel);
+        // A user who has room for it lends the relay some of it for words of its own: the
+        // server is told of the rest, so that together they say no more than there is room for.
+        let has_room = from == Side::User && kind == b"session" && window / 4 >= self.reserve;
+        let reserve = if has_room { self.reserve } else { 0 };
+        let opened = self.channels.open(number, channel, reserve);
+        let message = Message::new(CHANNEL_OPEN).string(kind).number(number);
+        let message = message.number(window - reserve).number(longest);
+        let instead = (reserve > 0).then(|| message.bytes(fields.0).done());
         Ok(opened
-            .map(|()| Outcome::pass())
+            .map(|()| Outcome {
+                passes: true,
+                instead,
+                ..Outcome::default()
+            })
             .map_err(|NoChannel| Broken::Twice(number)))
     }
 
@@ -382,6 +397,18 @@ impl<N: Default> Passing<N> {
         Ok(Outcome::pass())
     }
 
+    /// Words for the user on all channels that hear them.
+    pub(super) fn tell<R: Rules<Note = N>>(&mut self, words: &str, rules: &R) -> Vec<Vec<u8>> {
+        let mut said = Vec::new();
+        for entry in self.channels.iter_mut() {
+            if rules.hears(&entry.channel) {
+                entry.channel.tell(words);
+                said.extend(entry.words().into_iter().map(|(_, message)| message));
+            }
+        }
+        said
+    }
+
     /// The connection is over, and its channels with it.
     pub(super) fn end<R: Rules<Note = N>>(&mut self, rules: &mut R) {
         for channel in self.channels.drain() {
@@ -390,13 +417,20 @@ impl<N: Default> Passing<N> {
     }
 }
 
-/// A reply passes, and what waited for it comes behind.
-fn passed(to: Side, says: Vec<Vec<u8>>) -> Outcome {
+/// It passes, and this comes behind.
+fn passed(says: Vec<(Side, Vec<u8>)>) -> Outcome {
     Outcome {
         passes: true,
-        is_unknown: false,
-        says: says.into_iter().map(|message| (to, message)).collect(),
+        says,
+        ..Outcome::default()
     }
+}
+
+fn to(side: Side, messages: Vec<Vec<u8>>) -> Vec<(Side, Vec<u8>)> {
+    messages
+        .into_iter()
+        .map(|message| (side, message))
+        .collect()
 }
 
 fn no_channel(message: u8, channel: u32) -> Broken {

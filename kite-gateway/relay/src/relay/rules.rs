@@ -1,5 +1,7 @@
 //! What may pass, and who is told of it.
 
+use std::task::{Context, Poll};
+
 use crate::wire::{Fields, Malformed};
 
 /// An end of a relay.
@@ -129,6 +131,16 @@ pub struct Channel<N> {
     pub bytes: [u64; 2],
     /// What its owner notes.
     pub note: N,
+    /// Words for the user that are not said yet.
+    pub(super) words: Vec<String>,
+}
+
+impl<N> Channel<N> {
+    /// Tells the user something on the channel, as standard error, if what is kept back of its
+    /// window suffices (see [`Settings::reserve`](super::Settings::reserve)).
+    pub fn tell(&mut self, words: impl Into<String>) {
+        self.words.push(words.into());
+    }
 }
 
 /// What may pass, and who is told of it. All of it allows everything but what is refused.
@@ -170,6 +182,24 @@ pub trait Rules {
     /// It may not.
     fn ask_globally(&mut self, _by: Side, _request: &Request<'_>) -> Result<(), Refusal> {
         Ok(())
+    }
+
+    /// What was asked of the whole connection is granted, or is not.
+    fn answered_globally(&mut self, _by: Side, _granted: bool) {}
+
+    /// Ready when more of a side's may pass: whoever keeps what passes may not keep up.
+    fn poll_ready(&mut self, _from: Side, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+
+    /// Words for the user on all channels that [`Rules::hears`] them, when there are some.
+    fn poll_words(&mut self, _cx: &mut Context<'_>) -> Poll<String> {
+        Poll::Pending
+    }
+
+    /// Whether words for the user are said on that channel.
+    fn hears(&self, channel: &Channel<Self::Note>) -> bool {
+        channel.by == Side::User && channel.kind == b"session"
     }
 
     /// Data pass. `is_error` says whether they are of standard error.

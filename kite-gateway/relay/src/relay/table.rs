@@ -4,6 +4,11 @@ use std::collections::HashMap;
 
 use super::replies::Replies;
 use super::rules::{Channel, Side};
+use crate::message::CHANNEL_EXTENDED_DATA;
+use crate::wire::Message;
+
+/// `SSH_EXTENDED_DATA_STDERR` (RFC 4254 §5.2).
+const STDERR: u32 = 1;
 
 /// What is known of a channel.
 #[derive(Debug)]
@@ -15,6 +20,8 @@ pub(super) struct Entry<N> {
     closed: [bool; 2],
     /// What the user, and the server, wait for.
     pub(super) replies: [Replies; 2],
+    /// Bytes of the user's window of which the server does not know.
+    reserve: u32,
 }
 
 /// Why a number is none.
@@ -35,6 +42,26 @@ impl<N> Entry<N> {
     pub(super) fn number(&self, side: Side) -> Option<u32> {
         self.numbers[side.index()]
     }
+
+    /// What is to be told to the user, as far as the reserve suffices.
+    pub(super) fn words(&mut self) -> Vec<(Side, Vec<u8>)> {
+        let words = std::mem::take(&mut self.channel.words);
+        let Some(number) = self.number(Side::User) else {
+            return Vec::new();
+        };
+        let mut said = Vec::new();
+        for words in words {
+            let length = u32::try_from(words.len()).unwrap_or(u32::MAX);
+            let is_open = self.numbers.iter().all(Option::is_some) && self.closed == [false, false];
+            if let Some(left) = self.reserve.checked_sub(length).filter(|_| is_open) {
+                self.reserve = left;
+                let message = Message::new(CHANNEL_EXTENDED_DATA).number(number);
+                let message = message.number(STDERR).string(words);
+                said.push((Side::User, message.done()));
+            }
+        }
+        said
+    }
 }
 
 impl<N> Default for Table<N> {
@@ -53,7 +80,12 @@ impl<N> Table<N> {
     }
 
     /// A channel is asked for, under a number of that side's.
-    pub(super) fn open(&mut self, number: u32, channel: Channel<N>) -> Result<(), NoChannel> {
+    pub(super) fn open(
+        &mut self,
+        number: u32,
+        channel: Channel<N>,
+        reserve: u32,
+    ) -> Result<(), NoChannel> {
         let index = channel.by.index();
         if self.keys[index].contains_key(&number) {
             return Err(NoChannel);
@@ -68,6 +100,7 @@ impl<N> Table<N> {
             numbers,
             closed: [false, false],
             replies: [Replies::default(), Replies::default()],
+            reserve,
         };
         self.entries.insert(key, entry);
         Ok(())
@@ -140,6 +173,11 @@ impl<N> Table<N> {
             }
         }
         Some(entry.channel)
+    }
+
+    /// All that are there.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry<N>> {
+        self.entries.values_mut()
     }
 
     /// All that are there when the connection ends.

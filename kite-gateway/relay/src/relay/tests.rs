@@ -40,6 +40,8 @@ fn settings(most_channels: usize) -> Settings {
     Settings {
         most_channels,
         host_keys: Vec::new(),
+        reserve: 0,
+        server: "the server",
         patience: Duration::from_secs(1),
     }
 }
@@ -180,7 +182,7 @@ async fn both_are_told_why_the_other_has_gone() {
     let error = it.server.next().await.unwrap_err().to_string();
     assert!(error.ends_with(words), "{error}");
     let error = it.user.next().await.unwrap_err().to_string();
-    let user_reads = format!("the connection to the server: {words}");
+    let user_reads = format!("the connection to the server was lost: {words}");
     assert!(error.ends_with(&user_reads), "{error}");
     let ended = it.relay.await.unwrap();
     assert!(matches!(
@@ -358,7 +360,7 @@ fn lies() -> Vec<(Side, Vec<u8>)> {
 #[test]
 fn lies_end_the_connection() {
     for (side, lie) in lies() {
-        let mut passing = Passing::<()>::new(10, Vec::new(), b"session");
+        let mut passing = Passing::<()>::new(&settings(10), b"session");
         let mut take = |side, message: &[u8]| passing.take(side, message, &mut Everything);
         assert!(take(Side::User, &open("session", 7)).unwrap().passes);
         assert!(take(Side::Server, &confirm(7, 3)).unwrap().passes);
@@ -366,7 +368,7 @@ fn lies_end_the_connection() {
         assert!(taken.is_err(), "{side:?}: {lie:?}: {taken:?}");
     }
     // Of a channel that its sender has closed, or that nobody has confirmed.
-    let mut passing = Passing::<()>::new(10, Vec::new(), b"session");
+    let mut passing = Passing::<()>::new(&settings(10), b"session");
     let mut take = |side, message: &[u8]| passing.take(side, message, &mut Everything);
     take(Side::User, &open("session", 7)).unwrap();
     assert!(take(Side::Server, &data(7, b"early")).is_err());
@@ -379,7 +381,7 @@ fn lies_end_the_connection() {
 
 #[test]
 fn requests_without_end_end_the_connection() {
-    let mut passing = Passing::<()>::new(10, Vec::new(), b"session");
+    let mut passing = Passing::<()>::new(&settings(10), b"session");
     let request = asks_globally("x", true);
     let all: Result<Vec<_>, _> = (0..5000)
         .map(|_| passing.take(Side::User, &request, &mut Everything))
@@ -430,7 +432,7 @@ impl Rules for Strict {
 #[test]
 fn refusals_come_in_the_order_of_what_was_asked() {
     let mut rules = Strict(Vec::new());
-    let mut passing = Passing::<()>::new(10, Vec::new(), b"session");
+    let mut passing = Passing::<()>::new(&settings(10), b"session");
     let mut take = |side, message: &[u8]| passing.take(side, message, &mut rules).unwrap();
     take(Side::User, &open("session", 7));
     take(Side::Server, &confirm(7, 3));
@@ -545,4 +547,57 @@ proptest! {
         });
         prop_assert!(matches!(done, Ok(Ok(_))), "{done:?}");
     }
+}
+
+/// Tells the user something on each session.
+struct Talks;
+
+impl Rules for Talks {
+    type Note = ();
+
+    fn ask(
+        &mut self,
+        _by: Side,
+        channel: &mut Channel<()>,
+        request: &Request<'_>,
+    ) -> Result<(), Refusal> {
+        channel.tell("recorded");
+        if request.name == b"shell" {
+            return Err(Refusal("no shells".into()));
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn words_take_of_the_window_that_the_server_does_not_know_of() {
+    let kept = Settings {
+        reserve: 20,
+        ..settings(10)
+    };
+    let words = |number: u32| {
+        let message = Message::new(CHANNEL_EXTENDED_DATA).number(number).number(1);
+        (Side::User, message.string("recorded").done())
+    };
+    let mut passing = Passing::<()>::new(&kept, b"session");
+    let mut take = |side, message: &[u8]| passing.take(side, message, &mut Talks).unwrap();
+    let opened = take(Side::User, &open("session", 7)).instead.unwrap();
+    let expected = Message::new(CHANNEL_OPEN).string("session").number(7);
+    let expected = expected.number((1 << 20) - 20).number(1 << 15);
+    assert_eq!(opened, expected.done());
+    take(Side::Server, &confirm(7, 3));
+    let said = take(Side::User, &asks(3, "pty-req", true));
+    assert!(said.passes);
+    assert_eq!(said.says, [words(7)]);
+    // Words come before the refusal, which waits for the reply before it.
+    assert_eq!(take(Side::User, &asks(3, "shell", true)).says, [words(7)]);
+    assert_eq!(take(Side::User, &asks(3, "env", false)).says, [], "used up");
+
+    // Forwards, and windows with little room, are left alone.
+    let small = Message::new(CHANNEL_OPEN).string("session").number(8);
+    let small = small.number(79).number(1 << 15).done();
+    assert_eq!(take(Side::User, &small).instead, None);
+    assert_eq!(take(Side::User, &open("direct-tcpip", 9)).instead, None);
+    take(Side::Server, &confirm(8, 4));
+    assert_eq!(take(Side::User, &asks(4, "env", false)).says, []);
 }

@@ -108,6 +108,8 @@ impl Proxy {
             settings: Settings {
                 most_channels: 1000,
                 host_keys,
+                reserve: 0,
+                server: "the server",
                 patience: Duration::from_secs(1),
             },
             user_key: keys[0].public_key().key_data().clone(),
