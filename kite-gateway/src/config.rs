@@ -6,7 +6,6 @@ use kite_core::cidr::Cidr;
 use russh::Limits;
 
 use crate::bans::BanPolicy;
-use crate::budget::default_budget;
 use crate::startups::MaxStartups;
 
 /// RFC 4344 §3 allows 2^32 blocks of AES, which are 64 GiB, and 2^31 packets, which
@@ -36,12 +35,6 @@ pub struct Config {
     pub max_connections_per_owner: usize,
     /// Channels at a time on one connection.
     pub max_channels: usize,
-    /// Bytes that all open channels and what waits on them may take, those of one
-    /// owner's machines a quarter of it; half of what the process's control group may
-    /// have if this is `None`, and 512 MiB where that has no limit. A channel takes
-    /// 256 KiB, and all together three quarters: beyond that none is opened. What would
-    /// not fit into the last quarter makes senders wait.
-    pub buffers: Option<u64>,
     /// Passwords that one connection may try.
     pub max_password_attempts: usize,
     /// Login requests of any method that one connection may send; clients offer
@@ -70,9 +63,6 @@ pub struct Config {
     pub connect_deadline: Duration,
     /// How long a login waits for a machine that is started for it.
     pub start_deadline: Duration,
-    /// How long the answer to a channel request is waited for before the
-    /// connection's other traffic goes on without it.
-    pub request_patience: Duration,
     /// A connection on which nothing was carried either way for so long is ended; zero
     /// for never.
     pub session_idle: Duration,
@@ -84,10 +74,8 @@ pub struct Config {
     /// How long sessions may go on after that.
     pub drain_grace: Duration,
     /// Bytes in either direction after which the gateway itself exchanges keys
-    /// anew, at most 16 GiB. Clients and machines do so by their own rules, mostly
-    /// sooner, and better: russh gives up a connection on which more than two
-    /// windows of data arrive after it asked for new keys, which several uploads
-    /// that have just begun can do.
+    /// anew, at most 16 GiB; the cipher may want it sooner, and clients and machines may
+    /// by their own rules.
     pub rekey_bytes: u64,
     /// Bans of addresses that guess passwords: no password is right that comes from
     /// there. Keys still log in.
@@ -120,10 +108,9 @@ impl Config {
         }
     }
 
-    /// Bytes for what is between users and machines.
-    pub(crate) fn memory(&self) -> usize {
-        let bytes = self.buffers.unwrap_or_else(default_budget);
-        usize::try_from(bytes).unwrap_or(usize::MAX)
+    /// Bytes after which keys are exchanged anew.
+    pub(crate) fn rekey_after(&self) -> u64 {
+        self.rekey_bytes.min(MOST_REKEY_BYTES)
     }
 
     /// When keys are exchanged anew, as russh takes it.
@@ -154,8 +141,7 @@ impl Default for Config {
             reserved_connections: 32,
             max_connections_per_vm: 64,
             max_connections_per_owner: 512,
-            max_channels: 32,
-            buffers: None,
+            max_channels: 512,
             max_password_attempts: 6,
             max_auth_requests: 30,
             parallel_hashes: 2,
@@ -172,7 +158,6 @@ impl Default for Config {
             login_deadline: Duration::from_secs(60),
             connect_deadline: Duration::from_secs(15),
             start_deadline: Duration::from_secs(300),
-            request_patience: Duration::from_millis(500),
             session_idle: Duration::ZERO,
             session_longest: Duration::ZERO,
             drain_delay: Duration::ZERO,

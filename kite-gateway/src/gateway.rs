@@ -7,6 +7,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use kite_core::cidr::Cidr;
+use kite_ssh_relay::io::Workers;
+use kite_ssh_relay::sign::KeyError;
 use prometheus_client::registry::Registry;
 use rand::RngExt as _;
 use russh::keys::PrivateKey;
@@ -19,7 +21,6 @@ use crate::admission::{Admission, Admitted, Refusal};
 use crate::audit::{AuditSink, LogSink};
 use crate::auth::{Authenticator, AuthenticatorError, RouteAuthenticator};
 use crate::bans::Bans;
-use crate::budget::Budget;
 use crate::config::Config;
 use crate::connect::{Connector, TcpConnector};
 use crate::metrics::{KindLabels, Metrics};
@@ -31,15 +32,11 @@ use crate::socket;
 use crate::standing::{Infrastructure, KnownPlaces};
 use crate::start::{Starter, Starts};
 use crate::startups::Startups;
-use crate::user::{Shared, review, serve, ssh_config};
-use crate::vm::Dialer;
+use crate::user::{Entrance, Shared, host_keys, review, serve, ssh_config};
 
 /// Pause after a failed accept: most often there are too many open files, and
 /// others need a moment to close some.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// How long channels may take to end after their connections.
-const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// How long a proxy may take to say where a connection comes from.
 const PROXY_PATIENCE: Duration = Duration::from_secs(5);
@@ -54,6 +51,9 @@ pub enum BuildError {
     /// There is no host key: clients could not know the gateway again.
     #[error("no host key: call GatewayBuilder::host_key")]
     NoHostKey,
+    /// A host key does not sign.
+    #[error("a host key cannot be used: {0}")]
+    HostKey(#[from] KeyError),
     /// The default authenticator cannot be set up.
     #[error("the authenticator cannot be set up: {0}")]
     Authenticator(#[from] AuthenticatorError),
@@ -161,12 +161,16 @@ impl GatewayBuilder {
         let connector = self
             .connector
             .unwrap_or_else(|| Arc::new(TcpConnector::default()));
+        let workers = Workers::default();
+        let ssh = ssh_config(&config, &self.host_keys)?;
         Ok(Gateway {
             shared: Arc::new(Shared {
-                ssh: Arc::new(ssh_config(&config, self.host_keys)),
+                entrance: Entrance::new(connector, &config, workers.clone()),
+                host_keys: host_keys(&ssh),
+                ssh: Arc::new(ssh),
+                workers,
                 routes,
                 authenticator,
-                dialer: Dialer::new(connector, &config),
                 starts: Starts::new(self.starter),
                 recordings: self.recordings,
                 audit: self.audit.unwrap_or_else(|| Arc::new(LogSink)),
@@ -175,8 +179,6 @@ impl GatewayBuilder {
                 closing: CancellationToken::new(),
                 connections: AtomicU64::new(1),
                 sessions: Sessions::default(),
-                budget: Budget::new(config.memory()),
-                tasks: TaskTracker::new(),
                 startups: Startups::new(
                     config.max_startups,
                     config.max_startups_per_address,
@@ -272,14 +274,6 @@ impl Gateway {
         {
             shared.closing.cancel();
             tasks.wait().await;
-        }
-        // Channels say how they ended when their connection has.
-        shared.tasks.close();
-        if tokio::time::timeout(LAST_WORDS, shared.tasks.wait())
-            .await
-            .is_err()
-        {
-            tracing::warn!(channels = shared.tasks.len(), "channels do not end");
         }
         is_over.cancel();
         if let Some(keeping) = keeping {

@@ -255,7 +255,7 @@ impl Terminals {
             columns: size.columns,
             rows: size.rows,
         };
-        let begun = recordings.begin(&terminal, &login, &route.vm).await;
+        let begun = recordings.begin(&terminal, &login, &route.vm);
         begun.map(Some).map_err(|error| {
             tracing::error!(vm = %route.vm, %error, "a terminal cannot be recorded");
             unrecorded("the operator finds the cause in the log")

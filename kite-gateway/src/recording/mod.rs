@@ -15,7 +15,9 @@ mod metrics;
 mod store;
 mod upload;
 
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +26,9 @@ use bytes::Bytes;
 use object_store::ObjectStore;
 use prometheus_client::registry::Registry;
 use rand::RngExt as _;
-use tokio::fs::{File, OpenOptions};
+use tokio::fs::File;
 use tokio::io::AsyncWriteExt as _;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -148,8 +151,9 @@ impl Recordings {
         }
     }
 
-    /// Begins to record.
-    pub(crate) async fn begin(
+    /// Begins to record. It makes a file and writes its first line, on the thread that asks:
+    /// nothing may pass before that.
+    pub(crate) fn begin(
         &self,
         terminal: &Terminal,
         login: &LoginName,
@@ -176,8 +180,9 @@ impl Recordings {
         let part = self.inner.directory.join(format!("{name}.{PART}"));
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
-        let mut file = options.open(&part).await?;
-        file.write_all(&header).await?;
+        let mut file = options.open(&part)?;
+        file.write_all(&header)?;
+        let file = File::from_std(file);
         let (sender, receiver) = mpsc::channel(WAITING);
         let inner = Arc::clone(&self.inner);
         self.inner.writers.spawn(async move {
@@ -260,6 +265,22 @@ impl Recording {
         let place = room.acquire_many_owned(length.min(WAITING_BYTES)).await;
         let event = (at, Event::Output(data.clone()), place.ok());
         self.sender.send(event).await.map_err(|_| Lost)
+    }
+
+    /// What is printed, if the disk keeps up: `false` if it has to wait.
+    pub(crate) fn try_printed(&self, data: &Bytes) -> Result<bool, Lost> {
+        let at = self.started.elapsed();
+        let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room);
+        let Ok(place) = room.try_acquire_many_owned(length.min(WAITING_BYTES)) else {
+            return Ok(false);
+        };
+        let event = (at, Event::Output(data.clone()), Some(place));
+        match self.sender.try_send(event) {
+            Ok(()) => Ok(true),
+            Err(TrySendError::Full(_)) => Ok(false),
+            Err(TrySendError::Closed(_)) => Err(Lost),
+        }
     }
 
     /// The terminal has another size.

@@ -22,7 +22,7 @@ async fn recorded(recordings: &Recordings) -> String {
         name: "../../etc/x".to_owned(),
     };
     let login = LoginName::parse("ann-web").unwrap();
-    let recording = recordings.begin(&terminal(), &login, &vm).await.unwrap();
+    let recording = recordings.begin(&terminal(), &login, &vm).unwrap();
     for text in ["hello ", "world\r\n"] {
         let text = Bytes::from_static(text.as_bytes());
         recording.printed(&text).await.unwrap();

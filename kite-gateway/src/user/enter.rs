@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use kite_ssh_relay::io::Connection;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::conn::{Conn, Crowd};
 use crate::auth::{Proof, Verdict};
 use crate::metrics::KindLabels;
 use crate::route::{LoginName, LoginRule, Route, VmKey, VmState};
-use crate::vm::{DialError, Mailboxes, VmConnection};
+use crate::vm::DialError;
 
 /// Why there is no machine behind a channel. Only who logged in gets to read it.
 #[derive(Debug, thiserror::Error)]
@@ -26,8 +26,6 @@ pub(crate) enum EnterError {
     Unavailable { vm: VmKey, why: String },
     #[error("kite: VM {vm} cannot be entered: {error}")]
     Dial { vm: VmKey, error: Box<DialError> },
-    #[error("kite: VM {vm} refused: {error}")]
-    Refused { vm: VmKey, error: Box<russh::Error> },
 }
 
 /// The route as it is now: the machine may have moved since the login, but it
@@ -72,13 +70,12 @@ pub(super) fn suffices(rule: LoginRule, proofs: &[Proof]) -> bool {
     }
 }
 
-/// Opens a connection to the user's machine. What it sends goes to `mailboxes`;
-/// `cut` breaks the line.
-pub(crate) async fn enter(
+/// Opens a connection to the user's machine, and logs in there. What the machine says to
+/// whoever logs in goes to `banner`.
+pub(super) async fn enter(
     conn: &Conn,
-    mailboxes: Arc<Mailboxes>,
-    cut: CancellationToken,
-) -> Result<VmConnection, EnterError> {
+    banner: &mut (dyn FnMut(Vec<u8>) + Send),
+) -> Result<Connection, EnterError> {
     let route = current(conn).await?;
     if let Some(crowd) = conn.crowd() {
         return Err(EnterError::Crowded {
@@ -104,8 +101,8 @@ pub(crate) async fn enter(
     let started = Instant::now();
     let metrics = &conn.shared.metrics;
     let password = conn.identity().and_then(|it| it.password.as_ref());
-    let dialed = conn.shared.dialer.dial(target, password, mailboxes, cut);
-    match dialed.await {
+    let entered = conn.shared.entrance.enter(target, password, banner).await;
+    match entered {
         Ok(connection) => {
             let took = started.elapsed().as_secs_f64();
             metrics.backend_seconds.observe(took);
@@ -124,16 +121,5 @@ pub(crate) async fn enter(
                 error: Box::new(error),
             })
         }
-    }
-}
-
-/// A machine said no to what was asked of it.
-pub(crate) fn refused(conn: &Conn, error: russh::Error) -> EnterError {
-    match conn.identity() {
-        Some(identity) => EnterError::Refused {
-            vm: identity.vm.clone(),
-            error: Box::new(error),
-        },
-        None => EnterError::NoLogin,
     }
 }

@@ -4,30 +4,196 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kite_core::cidr::place;
-use russh::keys::{Algorithm, HashAlg, PublicKey};
-use russh::server::Auth;
-use russh::{MethodKind, MethodSet};
+use kite_ssh_relay::io::{Connection, ConnectionError, Event as Said, Workers};
+use kite_ssh_relay::login::{self, Asked, LoginError, Methods, Offered, Prompt, Request};
+use kite_ssh_relay::message::{Disconnect, Reason};
+use kite_ssh_relay::transport::TransportError;
+use russh::keys::{HashAlg, PublicKey};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
-use super::conn::Identity;
+use super::conn::{Conn, Identity};
 use super::enter::suffices;
-use super::handler::UserHandler;
-use super::serve::{methods, takes};
+use super::progress::Progress;
 use crate::audit::Event;
 use crate::auth::{Proof, Verdict};
 use crate::metrics::{BanLabels, Banned, LoginLabels, Outcome};
 use crate::route::{LoginName, LoginRule, Route, Target, VmKey};
 use crate::secret::Secret;
 use crate::standing::Standing;
-use crate::vm::{DialError, Mailboxes};
+use crate::vm::DialError;
 
 /// The login method by which a server may ask, and say something beside.
-pub(super) const INTERACTIVE: &str = "keyboard-interactive";
+const INTERACTIVE: &str = "keyboard-interactive";
+/// How long a goodbye to a machine may take.
+const GOODBYE: Duration = Duration::from_secs(1);
 /// What a user reads whose password nobody has looked at.
 const BUSY: &str = "the password was not checked, as too much is going on: try again in a moment";
 
-impl UserHandler {
+/// What was decided on a try.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Decided {
+    /// The user is in.
+    Accept,
+    /// It was right, and a password has to follow.
+    Part,
+    Reject,
+    /// The key is worth a signature.
+    Probed,
+    /// The password is asked for, after these words.
+    Ask(&'static str),
+}
+
+/// Why a login ends without one; the client is told.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LoginEnd {
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
+    #[error(transparent)]
+    Login(#[from] LoginError),
+    #[error("too many tries to log in")]
+    Tries,
+}
+
+impl From<TransportError> for LoginEnd {
+    fn from(error: TransportError) -> Self {
+        Self::Connection(error.into())
+    }
+}
+
+/// The login of one connection.
+pub(super) struct Login {
+    conn: Arc<Conn>,
+    workers: Workers,
+    passwords: usize,
+    tries: usize,
+    /// What was proven so far, where more than one thing has to be.
+    proven: Option<Proven>,
+    /// The password that the machine itself took.
+    relayed: Option<Secret>,
+}
+
+impl Login {
+    pub(super) fn new(conn: &Arc<Conn>) -> Self {
+        Self {
+            conn: Arc::clone(conn),
+            workers: conn.shared.workers.clone(),
+            passwords: 0,
+            tries: 0,
+            proven: None,
+            relayed: None,
+        }
+    }
+
+    /// Lets somebody in. The login is decided then, and not yet told: until it is, words can
+    /// be said.
+    pub(super) async fn run(
+        &mut self,
+        user: &mut Connection,
+        progress: &Progress,
+    ) -> Result<login::Server, LoginEnd> {
+        let mut server = loop {
+            // Before there are keys nothing else comes.
+            if let Said::Keyed = user.next().await? {
+                progress.is_keyed();
+                let transport = user.transport();
+                let session = transport.session_id().unwrap_or_default();
+                let host_key = transport.host_key().unwrap_or_default();
+                break login::Server::new(session, host_key);
+            }
+        };
+        while self.step(user, &mut server).await? != Some(Decided::Accept) {}
+        let client = String::from_utf8_lossy(user.transport().peer_version()).into_owned();
+        // A connection logs in once.
+        let _ = self.conn.client.set(client);
+        progress.is_logged_in();
+        Ok(server)
+    }
+
+    /// Takes what the client says next, and answers all but a login that is accepted.
+    async fn step(
+        &mut self,
+        user: &mut Connection,
+        login: &mut login::Server,
+    ) -> Result<Option<Decided>, LoginEnd> {
+        let Said::Message { sequence } = user.next().await? else {
+            return Ok(None);
+        };
+        let (name, request) = match login.take(user.message())? {
+            Asked::Reply(reply) => {
+                user.send(&reply, &[])?;
+                return Ok(None);
+            }
+            Asked::Nothing => return Ok(None),
+            Asked::Unimplemented => {
+                user.unimplemented(sequence)?;
+                return Ok(None);
+            }
+            Asked::Request { user, request } => (user, request),
+        };
+        self.tries += 1;
+        if self.tries > self.conn.shared.config.max_auth_requests {
+            return Err(LoginEnd::Tries);
+        }
+        let name = String::from_utf8_lossy(&name).into_owned();
+        let decided = self.judge(&name, request, login).await?;
+        let answer = match decided {
+            Decided::Accept => return Ok(Some(decided)),
+            Decided::Part => login.accept_in_part(PASSWORDS)?,
+            Decided::Reject => login.reject(METHODS)?,
+            Decided::Probed => login.try_key()?,
+            Decided::Ask(words) => {
+                let prompt = Prompt {
+                    text: "Password: ".into(),
+                    echo: false,
+                };
+                login.ask(words, &[prompt])?
+            }
+        };
+        user.send(&answer, &[])?;
+        Ok(Some(decided))
+    }
+
+    async fn judge(
+        &mut self,
+        name: &str,
+        request: Request,
+        login: &mut login::Server,
+    ) -> Result<Decided, LoginEnd> {
+        Ok(match request {
+            Request::None | Request::Unknown(_) => Decided::Reject,
+            Request::Password(password) => {
+                let password = String::from_utf8_lossy(&password);
+                self.check_password("password", name, &password).await
+            }
+            Request::Interactive => Decided::Ask(""),
+            Request::Answers(answers) => {
+                let answer = answers.first().map(|it| String::from_utf8_lossy(it));
+                let answer = answer.unwrap_or_default();
+                self.check_password(INTERACTIVE, name, &answer).await
+            }
+            Request::Probe(offered) => {
+                let (_, _, verdict) = self.check_key(name, &offered).await;
+                if verdict == Verdict::Accept {
+                    Decided::Probed
+                } else {
+                    Decided::Reject
+                }
+            }
+            Request::Key(offered, proof) => {
+                let verified = self.workers.run(move || proof.verify()).await;
+                let Some(Ok(verified)) = verified.ok().flatten() else {
+                    return Ok(Decided::Reject);
+                };
+                login.verified(&verified)?;
+                let (asked, route, verdict) = self.check_key(name, &offered).await;
+                let is_touched = verified.token().is_none_or(|token| token.touched);
+                let verdict = if is_touched { verdict } else { Verdict::Reject };
+                let proof = Proof::Key(Box::new(PublicKey::from(offered.key)));
+                self.decide("publickey", asked, route.as_deref(), verdict, proof)
+            }
+        })
+    }
+
     fn route(&self, user: &str) -> (Option<LoginName>, Option<Arc<Route>>) {
         let login = LoginName::parse(user);
         let route = login.as_ref().and_then(|l| self.conn.shared.routes.find(l));
@@ -35,14 +201,14 @@ impl UserHandler {
     }
 
     /// Writes a decision down and turns it into the answer.
-    pub(super) fn decide(
+    fn decide(
         &mut self,
         method: &'static str,
         login: Option<LoginName>,
         route: Option<&Route>,
         verdict: Verdict,
         proof: Proof,
-    ) -> Auth {
+    ) -> Decided {
         let mut accepted = verdict == Verdict::Accept;
         let key = match &proof {
             Proof::Key(key) => Some(key.fingerprint(HashAlg::Sha256).to_string()),
@@ -97,14 +263,14 @@ impl UserHandler {
                     uid: route.uid.clone(),
                     proofs,
                 });
-                reject_after_a_key()
+                Decided::Part
             }
             (Some(login), Some(route)) if accepted => {
                 self.remember_place(&login, route);
-                Auth::Accept
+                Decided::Accept
             }
             _ if is_unchecked => self.try_again(method),
-            _ => reject(),
+            _ => Decided::Reject,
         }
     }
 
@@ -120,33 +286,33 @@ impl UserHandler {
     /// Tells the user that nobody has looked at the password. Where passwords are asked
     /// for, it is asked for once more. The method `password` has no words for that: its
     /// client reads it as the reason why the connection ends.
-    fn try_again(&self, method: &str) -> Auth {
+    fn try_again(&self, method: &str) -> Decided {
         let may_try = self.passwords < self.conn.shared.config.max_password_attempts;
         if method == INTERACTIVE && may_try {
-            return ask_for_password(BUSY);
+            return Decided::Ask(BUSY);
         }
         self.conn.kill(BUSY);
-        reject()
+        Decided::Reject
     }
 
     /// Looks at a password for as long as somebody waits for the answer.
-    pub(super) async fn check_password(
+    async fn check_password(
         &mut self,
         method: &'static str,
         user: &str,
         password: &str,
-    ) -> Auth {
+    ) -> Decided {
         let over = self.conn.over.clone();
         tokio::select! {
             // In this order: whose turn at a machine comes as they hang up must not
             // ask it any more.
             biased;
-            () = over.cancelled() => reject(),
+            () = over.cancelled() => Decided::Reject,
             answer = self.try_password(method, user, password) => answer,
         }
     }
 
-    async fn try_password(&mut self, method: &'static str, user: &str, password: &str) -> Auth {
+    async fn try_password(&mut self, method: &'static str, user: &str, password: &str) -> Decided {
         self.passwords += 1;
         let earliest = Instant::now() + self.conn.shared.config.rejection_time;
         let (login, route) = self.route(user);
@@ -245,9 +411,8 @@ impl UserHandler {
                 }
                 ban = shared.relay_bans.failed(&place, Instant::now());
             }
-            let mailboxes = Arc::new(Mailboxes::default());
-            let cut = CancellationToken::new();
-            let dialed = shared.dialer.dial(target, Some(&secret), mailboxes, cut);
+            let mut silent = |_: Vec<u8>| {};
+            let dialed = shared.entrance.enter(target, Some(&secret), &mut silent);
             let dialed = dialed.await;
             let is_guess = matches!(
                 dialed,
@@ -269,7 +434,8 @@ impl UserHandler {
         };
         match tokio::time::timeout_at(by, asking).await {
             Ok(Ok(connection)) => {
-                shared.tasks.spawn(connection.end());
+                let why = Disconnect::new(Reason::BY_APPLICATION, "");
+                tokio::spawn(async move { connection.end(&why, GOODBYE).await });
                 self.relayed = Some(secret);
                 Verdict::Accept
             }
@@ -329,17 +495,18 @@ impl UserHandler {
         }
     }
 
-    pub(super) async fn check_key(
+    async fn check_key(
         &self,
         user: &str,
-        key: &PublicKey,
-        algorithm: &Algorithm,
+        offered: &Offered,
     ) -> (Option<LoginName>, Option<Arc<Route>>, Verdict) {
         let (login, route) = self.route(user);
         let verdict = match &login {
-            Some(name) if takes(algorithm) => {
+            // Nobody here vouches for an authority.
+            Some(name) if offered.certificate.is_none() => {
                 let authenticator = &self.conn.shared.authenticator;
-                authenticator.public_key(name, route.as_deref(), key).await
+                let key = PublicKey::from(offered.key.clone());
+                authenticator.public_key(name, route.as_deref(), &key).await
             }
             _ => Verdict::Reject,
         };
@@ -348,35 +515,24 @@ impl UserHandler {
 }
 
 /// What was proven so far by who has to prove more.
-pub(super) struct Proven {
+struct Proven {
     login: LoginName,
     vm: VmKey,
     uid: String,
     proofs: Vec<Proof>,
 }
 
-/// A key was right, and a password has to follow.
-fn reject_after_a_key() -> Auth {
-    let passwords = [MethodKind::Password, MethodKind::KeyboardInteractive];
-    Auth::Reject {
-        proceed_with_methods: Some(MethodSet::from(&passwords[..])),
-        partial_success: true,
-    }
-}
+/// The login methods that are offered, always the same ones: they must not tell
+/// what a name has.
+const METHODS: Methods = Methods {
+    key: true,
+    password: true,
+    interactive: true,
+};
 
-/// Asks for the password, after these words.
-pub(super) fn ask_for_password(instructions: &'static str) -> Auth {
-    Auth::Partial {
-        name: "".into(),
-        instructions: instructions.into(),
-        prompts: vec![("Password: ".into(), false)].into(),
-    }
-}
-
-/// A rejection; it offers the same methods whatever the name has.
-pub(super) fn reject() -> Auth {
-    Auth::Reject {
-        proceed_with_methods: Some(methods()),
-        partial_success: false,
-    }
-}
+/// Those that remain when a key was right and a password has to follow.
+const PASSWORDS: Methods = Methods {
+    key: false,
+    password: true,
+    interactive: true,
+};

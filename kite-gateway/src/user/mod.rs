@@ -1,20 +1,17 @@
-//! The gateway's side towards a user: one SSH connection with any number of
-//! channels, each bridged to a connection of its own to the machine.
+//! The gateway's side towards a user: the login, the way into the machine, and what may pass
+//! between the two.
 
-mod bridge;
 mod conn;
 mod enter;
-mod forwards;
-mod handler;
-mod link;
+mod entrance;
 mod login;
 mod progress;
-mod pump;
-mod relay;
 mod review;
+mod rules;
 mod serve;
 mod wait;
 
 pub(crate) use conn::{Conn, Identity};
+pub(crate) use entrance::Entrance;
 pub(crate) use review::review;
-pub(crate) use serve::{Shared, serve, ssh_config};
+pub(crate) use serve::{Shared, host_keys, serve, ssh_config};

@@ -1,29 +1,34 @@
 //! One connection of a user, from accept to the last byte.
 
-use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use russh::keys::{Algorithm, EcdsaCurve, HashAlg, PrivateKey};
-use russh::server;
-use russh::{Disconnect, MethodKind, MethodSet, Preferred, SshId, cipher, kex, mac};
+use kite_ssh_relay::io::{Connection, ConnectionError, Workers};
+use kite_ssh_relay::login;
+use kite_ssh_relay::message::{Disconnect, Reason};
+use kite_ssh_relay::relay::{Ended, Held, Settings, Side, hold, relay};
+use kite_ssh_relay::sign::{KeyError, SigningKey};
+use kite_ssh_relay::transport::{self, Role};
+use russh::keys::PrivateKey;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::conn::Conn;
-use super::handler::UserHandler;
+use super::enter::{EnterError, enter};
+use super::entrance::Entrance;
+use super::login::{Login, LoginEnd};
 use super::progress::Progress;
+use super::rules::Watch;
+use super::wait::Waiting;
 use crate::audit::{AuditSink, Event};
 use crate::auth::Authenticator;
 use crate::bans::Bans;
-use crate::budget::Budget;
 use crate::config::Config;
-use crate::flow::{INITIAL_WINDOW, Pace, Paced};
 use crate::metrics::Metrics;
 use crate::recording::Recordings;
 use crate::route::{LoginName, Routes};
@@ -32,40 +37,29 @@ use crate::socket;
 use crate::standing::{Infrastructure, KnownPlaces, Standing};
 use crate::start::Starts;
 use crate::startups::{Startup, Startups};
-use crate::vm::Dialer;
-
-/// The signatures that are taken, as OpenSSH's server names them: none with SHA-1.
-const SIGNATURES: [Algorithm; 8] = [
-    Algorithm::Ed25519,
-    Algorithm::SkEd25519,
-    Algorithm::Ecdsa {
-        curve: EcdsaCurve::NistP256,
-    },
-    Algorithm::Ecdsa {
-        curve: EcdsaCurve::NistP384,
-    },
-    Algorithm::Ecdsa {
-        curve: EcdsaCurve::NistP521,
-    },
-    Algorithm::SkEcdsaSha2NistP256,
-    Algorithm::Rsa {
-        hash: Some(HashAlg::Sha512),
-    },
-    Algorithm::Rsa {
-        hash: Some(HashAlg::Sha256),
-    },
-];
 
 /// How long a goodbye may take before the line is cut.
 const GOODBYE: Duration = Duration::from_secs(1);
 
+/// What OpenSSH's clients take for a server of its time: to others they do not say that
+/// nobody reads a command's output any more (`eow@openssh.com`).
+const VERSION: &str = "SSH-2.0-OpenSSH_9.9 Kite";
+/// Bytes of each session's window that are kept for words of the gateway's own.
+const RESERVE: u32 = 1024;
+/// How long a client waits for its login while its machine comes: some give up after thirty
+/// seconds.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// What all connections share.
 pub(crate) struct Shared {
     pub(crate) config: Config,
-    pub(crate) ssh: Arc<server::Config>,
+    pub(crate) ssh: Arc<transport::Config>,
+    pub(crate) host_keys: Vec<Arc<SigningKey>>,
+    /// Where keys are exchanged and signatures verified.
+    pub(crate) workers: Workers,
     pub(crate) routes: Arc<dyn Routes>,
     pub(crate) authenticator: Arc<dyn Authenticator>,
-    pub(crate) dialer: Dialer,
+    pub(crate) entrance: Entrance,
     pub(crate) starts: Starts,
     pub(crate) recordings: Option<Recordings>,
     pub(crate) audit: Arc<dyn AuditSink>,
@@ -76,10 +70,6 @@ pub(crate) struct Shared {
     pub(crate) closing: CancellationToken,
     pub(crate) connections: AtomicU64,
     pub(crate) sessions: Sessions,
-    /// The memory for what is between users and machines.
-    pub(crate) budget: Budget,
-    /// Channels and forwards, which end a moment after their connection.
-    pub(crate) tasks: TaskTracker,
     pub(crate) startups: Startups,
     pub(crate) infrastructure: Infrastructure,
     pub(crate) known_places: KnownPlaces,
@@ -107,61 +97,27 @@ impl Shared {
     }
 }
 
-/// The SSH side of the configuration.
-pub(crate) fn ssh_config(config: &Config, host_keys: Vec<PrivateKey>) -> server::Config {
-    server::Config {
-        server_id: SshId::Standard("SSH-2.0-Kite".into()),
-        methods: methods(),
-        keys: host_keys,
-        window_size: INITIAL_WINDOW,
-        limits: config.limits(),
-        max_auth_attempts: config.max_auth_requests,
-        // The authenticator sees to it that rejections take the same time.
-        auth_rejection_time: Duration::ZERO,
-        auth_rejection_time_initial: Some(Duration::ZERO),
-        inactivity_timeout: None,
-        nodelay: true,
-        preferred: Preferred {
-            cipher: Cow::Borrowed(&[
-                cipher::AES_128_GCM,
-                cipher::AES_256_GCM,
-                cipher::CHACHA20_POLY1305,
-                cipher::AES_256_CTR,
-                cipher::AES_192_CTR,
-                cipher::AES_128_CTR,
-            ]),
-            // Elliptic curves only: an exchange of the classic kind costs whole seconds
-            // of a thread that carries sessions, before anybody has logged in.
-            kex: Cow::Borrowed(&[
-                kex::MLKEM768X25519_SHA256,
-                kex::CURVE25519,
-                kex::CURVE25519_PRE_RFC_8731,
-                kex::EXTENSION_SUPPORT_AS_SERVER,
-                kex::EXTENSION_OPENSSH_STRICT_KEX_AS_SERVER,
-            ]),
-            key: Cow::Borrowed(&SIGNATURES),
-            mac: Cow::Borrowed(&[mac::HMAC_SHA256_ETM, mac::HMAC_SHA512_ETM]),
-            ..Preferred::DEFAULT
-        },
-        ..server::Config::default()
+/// The side towards users, for whoever has these host keys.
+pub(crate) fn ssh_config(
+    config: &Config,
+    host_keys: &[PrivateKey],
+) -> Result<transport::Config, KeyError> {
+    let keys = host_keys
+        .iter()
+        .map(|key| SigningKey::new(key).map(Arc::new));
+    let ours = transport::Config::server(VERSION, keys.collect::<Result<_, _>>()?);
+    Ok(transport::Config {
+        rekey_after: Some(config.rekey_after()),
+        ..ours
+    })
+}
+
+/// The host keys of that side.
+pub(crate) fn host_keys(config: &transport::Config) -> Vec<Arc<SigningKey>> {
+    match &config.role {
+        Role::Server { host_keys } => host_keys.clone(),
+        Role::Client { .. } => Vec::new(),
     }
-}
-
-/// The login methods that are offered, always the same ones: they must not tell
-/// what a name has.
-pub(crate) fn methods() -> MethodSet {
-    MethodSet::from(
-        &[
-            MethodKind::PublicKey,
-            MethodKind::Password,
-            MethodKind::KeyboardInteractive,
-        ][..],
-    )
-}
-
-/// Whether a signature is taken for a login.
-pub(crate) fn takes(algorithm: &Algorithm) -> bool {
-    SIGNATURES.contains(algorithm)
 }
 
 /// Serves one connection until it is over; until its login it counts as `startup`.
@@ -178,15 +134,8 @@ pub(crate) async fn serve(
     socket::tune(&stream);
     let conn = Arc::new(Conn::new(Arc::clone(&shared), connection, peer));
     shared.sessions.add(&conn);
-    let cut = CancellationToken::new();
-    let ended = {
-        let _guard = cut.clone().drop_guard();
-        let pace = Arc::new(Pace::default());
-        let stream = Paced::new(stream, &cut, Arc::clone(&pace), Arc::clone(&conn) as _);
-        let progress = Arc::new(Progress::new(started, startup));
-        let handler = UserHandler::new(Arc::clone(&conn), pace, Arc::clone(&progress));
-        talk(&conn, stream, handler, &progress).await
-    };
+    let progress = Progress::new(started, startup);
+    let ended = talk(&conn, stream, &progress, started).await;
     conn.over.cancel();
     shared.sessions.remove(&conn);
     shared.metrics.connections.dec();
@@ -200,38 +149,161 @@ pub(crate) async fn serve(
 
 /// Gives why the connection ended.
 async fn talk(
-    conn: &Conn,
-    stream: Paced<TcpStream>,
-    handler: UserHandler,
+    conn: &Arc<Conn>,
+    stream: TcpStream,
     progress: &Progress,
+    started: Instant,
 ) -> String {
     let shared = &conn.shared;
-    let too_late = progress.missed(&shared.config);
-    tokio::pin!(too_late);
-    let greeting = server::run_stream(Arc::clone(&shared.ssh), stream, handler);
-    let session = tokio::select! {
-        greeted = greeting => match greeted {
-            Ok(session) => session,
-            Err(error) => return format!("handshake failed: {error}"),
-        },
-        missed = &mut too_late => return missed.to_owned(),
-        () = shared.draining.cancelled() => return "gateway shut down".to_owned(),
+    let config = Arc::clone(&shared.ssh);
+    let mut user = match Connection::start(config, stream, shared.workers.clone()) {
+        Ok(user) => user,
+        Err(error) => return error.to_string(),
     };
-    let handle = session.handle();
-    tokio::pin!(session);
-    let text = tokio::select! {
-        ended = &mut session => return match ended {
-            Ok(()) => "closed by the user".to_owned(),
-            Err(error) => error.to_string(),
-        },
-        missed = &mut too_late => missed.to_owned(),
-        () = shared.closing.cancelled() => "gateway shut down".to_owned(),
+    let mut login = Login::new(conn);
+    let logged_in = tokio::select! {
+        logged_in = login.run(&mut user, progress) => logged_in.map_err(|end| match end {
+            LoginEnd::Connection(error) => lost(&error),
+            end => end.to_string(),
+        }),
+        missed = progress.missed(&shared.config) => Err(missed.to_owned()),
+        () = shared.draining.cancelled() => Err("gateway shut down".to_owned()),
+        () = conn.killed.cancelled() => Err(conn.reason().to_owned()),
+    };
+    let server = match logged_in {
+        Ok(server) => server,
+        Err(why) => return goodbye(user, why).await,
+    };
+    let took = started.elapsed().as_secs_f64();
+    shared.metrics.login_seconds.observe(took);
+    let mut held = Held::default();
+    let machine = tokio::select! {
+        machine = bring(conn, &mut user, server, &mut held) => machine,
+        why = stopped(conn) => Err(why),
+    };
+    let machine = match machine {
+        Ok(machine) => machine,
+        Err(why) => return goodbye(user, why).await,
+    };
+    let settings = Settings {
+        most_channels: shared.config.max_channels,
+        host_keys: shared.host_keys.clone(),
+        reserve: RESERVE,
+        server: "the VM",
+        patience: GOODBYE,
+    };
+    let mut rules = Watch::new(conn);
+    let stop = async { disconnect(&stopped(conn).await) };
+    match relay(user, machine, held, &settings, &mut rules, stop).await {
+        Ended::Connection {
+            side: Side::User,
+            why,
+        } => lost(&why),
+        Ended::Stopped(told) => {
+            let text = told.text.strip_prefix("kite: ");
+            text.unwrap_or(&told.text).to_owned()
+        }
+        ended => ended.to_string(),
+    }
+}
+
+/// Brings a user who is logged in to the machine: has it started if that is to be done, enters
+/// it, and tells the client that it is in. The client reads how it comes along for as long
+/// as it waits for that.
+async fn bring(
+    conn: &Conn,
+    user: &mut Connection,
+    mut login: login::Server,
+    held: &mut Held,
+) -> Result<Connection, String> {
+    let (words, mut heard) = mpsc::unbounded_channel();
+    let entering = async {
+        if let Some(mut waiting) = Waiting::of(conn).await? {
+            while let Some(line) = waiting.next().await? {
+                // Whoever hears it is gone with the connection.
+                let _ = words.send(format!("{line}\r\n").into_bytes());
+            }
+        }
+        let mut banner = |text| {
+            let _ = words.send(text);
+        };
+        enter(conn, &mut banner).await
+    };
+    let mut entering = pin!(entering);
+    let late = Instant::now() + PATIENCE;
+    loop {
+        let is_told = login.is_done();
+        let step = async {
+            tokio::select! {
+                biased;
+                Some(text) = heard.recv() => Step::Heard(text),
+                entered = &mut entering => Step::Entered(entered),
+                () = tokio::time::sleep_until(late), if !is_told => Step::Late,
+            }
+        };
+        let step = hold(user, held, step).await;
+        match step.map_err(|error| lost(&error))? {
+            Step::Heard(text) => {
+                if let Ok(banner) = login.banner(&text) {
+                    say(user, &banner)?;
+                }
+            }
+            Step::Late => accept(user, &mut login)?,
+            Step::Entered(Ok(machine)) => {
+                if !is_told {
+                    accept(user, &mut login)?;
+                }
+                return Ok(machine);
+            }
+            Step::Entered(Err(error)) => {
+                let text = error.to_string();
+                return Err(text.strip_prefix("kite: ").unwrap_or(&text).to_owned());
+            }
+        }
+    }
+}
+
+enum Step {
+    /// Words for the user.
+    Heard(Vec<u8>),
+    /// The client waits no longer.
+    Late,
+    Entered(Result<Connection, EnterError>),
+}
+
+/// Why a user's connection is over.
+fn lost(error: &ConnectionError) -> String {
+    match error {
+        ConnectionError::Closed | ConnectionError::Disconnected(_) => {
+            "closed by the user".to_owned()
+        }
+        error => error.to_string(),
+    }
+}
+
+fn say(user: &mut Connection, message: &[u8]) -> Result<(), String> {
+    user.send(message, &[]).map_err(|error| error.to_string())
+}
+
+fn accept(user: &mut Connection, login: &mut login::Server) -> Result<(), String> {
+    let success = login.accept().map_err(|error| error.to_string())?;
+    say(user, &success)
+}
+
+/// Waits until somebody wants the connection to end, and says why.
+async fn stopped(conn: &Conn) -> String {
+    tokio::select! {
+        () = conn.shared.closing.cancelled() => "gateway shut down".to_owned(),
         () = conn.killed.cancelled() => conn.reason().to_owned(),
-    };
-    let told = format!("kite: {text}");
-    let goodbye = handle.disconnect(Disconnect::ByApplication, told, String::new());
-    // Who does not take a goodbye is cut off all the same.
-    let _ = tokio::time::timeout(GOODBYE, goodbye).await;
-    let _ = tokio::time::timeout(GOODBYE, session).await;
-    text
+    }
+}
+
+fn disconnect(why: &str) -> Disconnect {
+    Disconnect::new(Reason::BY_APPLICATION, format!("kite: {why}"))
+}
+
+/// Tells the user why the connection ends, if they can read it.
+async fn goodbye(user: Connection, why: String) -> String {
+    user.end(&disconnect(&why), GOODBYE).await;
+    why
 }

@@ -48,7 +48,13 @@ pub(crate) enum DialError {
     #[error("it did not answer in time")]
     Timeout,
     #[error("its sshd broke off: {0}")]
-    Ssh(#[from] russh::Error),
+    Ssh(String),
+}
+
+impl From<russh::Error> for DialError {
+    fn from(error: russh::Error) -> Self {
+        Self::Ssh(error.to_string())
+    }
 }
 
 impl DialError {
@@ -169,7 +175,7 @@ impl Dialer {
     }
 }
 
-fn fingerprint(key: &PublicKey) -> String {
+pub(crate) fn fingerprint(key: &PublicKey) -> String {
     format!("{} {}", key.algorithm(), key.fingerprint(HashAlg::Sha256))
 }
 

@@ -10,7 +10,7 @@ mod incoming;
 mod mailboxes;
 mod requests;
 
-pub(crate) use dial::{DialError, Dialer, VmConnection};
+pub(crate) use dial::{DialError, Dialer, VmConnection, fingerprint};
 pub(crate) use incoming::{Incoming, Origin};
 pub(crate) use mailboxes::Mailboxes;
 pub(crate) use requests::{Gate, Halt, Request, RequestReceiver, Requests};

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 pub use hold::{Held, hold};
 pub use pass::Broken;
-pub use rules::{Channel, Everything, Open, Refusal, Request, Rules, Side};
+pub use rules::{Channel, End, Everything, Open, Refusal, Request, Rules, Side};
 
 use crate::io::{Connection, ConnectionError, Event};
 use crate::message::{Disconnect, Reason};
@@ -239,7 +239,7 @@ impl<N: Default> Pair<N> {
         rules: &mut R,
         passed: &mut usize,
     ) -> Result<(), Ended> {
-        while *passed < TURN {
+        while *passed < TURN && rules.poll_ready(from, cx).is_ready() {
             let sequence = if let Some(sequence) = self.parked[from.index()] {
                 sequence
             } else {
@@ -253,7 +253,7 @@ impl<N: Default> Pair<N> {
                 }
             };
             self.parked[from.index()] = Some(sequence);
-            if !self.takes(from.other()) || rules.poll_ready(from, cx).is_pending() {
+            if !self.takes(from.other()) {
                 break;
             }
             self.parked[from.index()] = None;

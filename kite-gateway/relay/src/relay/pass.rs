@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Settings;
 use super::replies::Replies;
-use super::rules::{Channel, Open, Refusal, Request, Rules, Side};
+use super::rules::{Channel, End, Open, Refusal, Request, Rules, Side};
 use super::table::{NoChannel, Table};
 use crate::message::{
     CHANNEL_CLOSE, CHANNEL_DATA, CHANNEL_EOF, CHANNEL_EXTENDED_DATA, CHANNEL_FAILURE, CHANNEL_OPEN,
@@ -180,7 +180,8 @@ impl<N: Default> Passing<N> {
             CHANNEL_OPEN_FAILURE => {
                 let theirs = fields.number().map_err(malformed)?;
                 let refused = self.channels.refuse(from, theirs);
-                refused.map_err(|NoChannel| no_channel(number, theirs))?;
+                let refused = refused.map_err(|NoChannel| no_channel(number, theirs))?;
+                rules.closed(refused, End::Refused);
                 Ok(Outcome::pass())
             }
             GLOBAL_REQUEST => {
@@ -217,7 +218,7 @@ impl<N: Default> Passing<N> {
             let closed = self.channels.close(from, channel);
             let closed = closed.map_err(|NoChannel| no_channel(number, channel))?;
             if let Some(closed) = closed {
-                rules.closed(closed);
+                rules.closed(closed, End::Closed);
             }
             return Ok(Outcome::pass());
         }
@@ -412,7 +413,7 @@ impl<N: Default> Passing<N> {
     /// The connection is over, and its channels with it.
     pub(super) fn end<R: Rules<Note = N>>(&mut self, rules: &mut R) {
         for channel in self.channels.drain() {
-            rules.closed(channel);
+            rules.closed(channel, End::Connection);
         }
     }
 }

@@ -143,6 +143,17 @@ impl<N> Channel<N> {
     }
 }
 
+/// How a channel ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum End {
+    /// Both sides have closed it.
+    Closed,
+    /// It was never there: the side that was asked for it has refused it.
+    Refused,
+    /// With its connection.
+    Connection,
+}
+
 /// What may pass, and who is told of it. All of it allows everything but what is refused.
 pub trait Rules {
     /// What is noted of each channel.
@@ -212,8 +223,8 @@ pub trait Rules {
     ) {
     }
 
-    /// The channel is over, with its connection at the latest.
-    fn closed(&mut self, _channel: Channel<Self::Note>) {}
+    /// The channel is over.
+    fn closed(&mut self, _channel: Channel<Self::Note>, _end: End) {}
 }
 
 /// Everything may pass, and nobody is told.

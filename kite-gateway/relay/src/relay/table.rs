@@ -139,10 +139,9 @@ impl<N> Table<N> {
     }
 
     /// `by` refuses it.
-    pub(super) fn refuse(&mut self, by: Side, number: u32) -> Result<(), NoChannel> {
+    pub(super) fn refuse(&mut self, by: Side, number: u32) -> Result<Channel<N>, NoChannel> {
         let key = self.asked(by, number)?;
-        self.remove(key);
-        Ok(())
+        self.remove(key).ok_or(NoChannel)
     }
 
     /// The open channel that `by` writes to under the number of the side across.
@@ -186,7 +185,6 @@ impl<N> Table<N> {
         keys.iter_mut().for_each(HashMap::clear);
         std::mem::take(&mut self.entries)
             .into_values()
-            .filter(|entry| entry.numbers.iter().all(Option::is_some))
             .map(|entry| entry.channel)
     }
 }

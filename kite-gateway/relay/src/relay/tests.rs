@@ -424,7 +424,7 @@ impl Rules for Strict {
         Ok(())
     }
 
-    fn closed(&mut self, channel: Channel<()>) {
+    fn closed(&mut self, channel: Channel<()>, _end: End) {
         self.0.push((channel.kind, channel.bytes));
     }
 }
