@@ -6,16 +6,20 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use kite_ssh_relay::relay::{Channel, End, Open, Refusal, Request, Rules, Side};
+use kite_ssh_relay::message::{CHANNEL_OPEN, GLOBAL_REQUEST};
+use kite_ssh_relay::relay::{Channel, Denied, End, Open, Refusal, Request, Rules, Side};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::conn::{Conn, Counted};
+use super::enter::current;
 use crate::audit::{Event, Purpose};
 use crate::recording::{Lost, RECORDED, Recording, Recordings, Terminal};
 
 /// What interactive sessions read when the gateway goes down.
 const RESTART: &str =
     "\r\nkite: the gateway is restarting; this session ends soon, log in again\r\n";
+/// Exit status of a session that does not go on.
+const UNAVAILABLE: u32 = 255;
 /// Listeners for forwards that are remembered.
 const MOST_FORWARDS: usize = 1024;
 
@@ -57,6 +61,8 @@ pub(super) struct Watch {
     draining: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     /// What is printed waits for its recording.
     writing: Option<Pin<Box<dyn Future<Output = Result<(), Lost>> + Send>>>,
+    /// Whether the user may still open something is asked.
+    asking: Option<Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>>,
     forwards: HashMap<Listener, Counted>,
     /// What was asked of the connection and is not answered: a listener, if it is one.
     asked: VecDeque<Option<Listener>>,
@@ -69,6 +75,7 @@ impl Watch {
             conn: Arc::clone(conn),
             draining: Some(Box::pin(draining.cancelled_owned())),
             writing: None,
+            asking: None,
             forwards: HashMap::new(),
             asked: VecDeque::new(),
         }
@@ -76,7 +83,7 @@ impl Watch {
 
     /// Whether a session with that terminal is recorded; nothing is started in one that is
     /// not and has to be.
-    fn record(&mut self, channel: &mut Channel<Note>) -> Result<(), Refusal> {
+    fn record(&self, channel: &mut Channel<Note>) -> Result<(), Denied> {
         let Some(terminal) = channel.note.terminal.clone() else {
             return Ok(());
         };
@@ -88,11 +95,10 @@ impl Watch {
                 channel.note.recording = Some(Arc::new(recording));
                 Ok(())
             }
-            Err(error) => {
-                let words = unrecorded(&error.to_string());
-                channel.tell(format!("{words}\r\n"));
-                Err(Refusal(words))
-            }
+            Err(error) => Err(Denied::Ended {
+                words: format!("{}\r\n", unrecorded(&error.to_string())),
+                status: UNAVAILABLE,
+            }),
         }
     }
 
@@ -155,6 +161,30 @@ fn purpose(kind: &[u8]) -> Purpose {
 impl Rules for Watch {
     type Note = Note;
 
+    /// Whoever opens something has to have the right to it now, and not only at the login.
+    fn poll_pass(
+        &mut self,
+        from: Side,
+        message: &[u8],
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Refusal>> {
+        let opens = matches!(message, [CHANNEL_OPEN | GLOBAL_REQUEST, ..]);
+        if from == Side::Server || !opens {
+            return Poll::Ready(Ok(()));
+        }
+        let conn = &self.conn;
+        let asking = self.asking.get_or_insert_with(|| {
+            let conn = Arc::clone(conn);
+            Box::pin(async move {
+                let current = current(&conn).await;
+                current.map(drop).map_err(|it| Refusal(it.to_string()))
+            })
+        });
+        let may = std::task::ready!(asking.as_mut().poll(cx));
+        self.asking = None;
+        Poll::Ready(may)
+    }
+
     fn open(&mut self, _by: Side, open: &Open<'_>) -> Result<Note, Refusal> {
         self.conn.carries();
         let destination = open.destination();
@@ -179,7 +209,7 @@ impl Rules for Watch {
         by: Side,
         channel: &mut Channel<Note>,
         request: &Request<'_>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Denied> {
         self.conn.carries();
         if by == Side::Server {
             return Ok(());

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kite_ssh_relay::io::{Connection, ConnectionError, Workers};
+use kite_ssh_relay::kex::Method;
 use kite_ssh_relay::login;
 use kite_ssh_relay::message::{Disconnect, Reason};
 use kite_ssh_relay::relay::{Ended, Held, Settings, Side, hold, relay};
@@ -44,6 +45,8 @@ const GOODBYE: Duration = Duration::from_secs(1);
 /// What OpenSSH's clients take for a server of its time: to others they do not say that
 /// nobody reads a command's output any more (`eow@openssh.com`).
 const VERSION: &str = "SSH-2.0-OpenSSH_9.9 Kite";
+/// None of the curves that audits warn of: every client of the last ten years has another.
+const METHODS: [Method; 2] = [Method::MlKem768X25519, Method::Curve25519];
 /// Bytes of each session's window that are kept for words of the gateway's own.
 const RESERVE: u32 = 1024;
 /// How long a client waits for its login while its machine comes: some give up after thirty
@@ -107,6 +110,7 @@ pub(crate) fn ssh_config(
         .map(|key| SigningKey::new(key).map(Arc::new));
     let ours = transport::Config::server(VERSION, keys.collect::<Result<_, _>>()?);
     Ok(transport::Config {
+        methods: METHODS.to_vec(),
         rekey_after: Some(config.rekey_after()),
         ..ours
     })

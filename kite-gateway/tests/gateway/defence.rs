@@ -211,7 +211,7 @@ async fn addresses_are_allowed_and_denied_as_the_proxy_names_them() {
         let read = stream.read_exact(&mut greeting).await;
         assert_eq!(read.is_ok(), greeted, "{header}");
         if greeted {
-            assert_eq!(&greeting, b"SSH-2.0-Kite");
+            assert_eq!(&greeting, b"SSH-2.0-Open");
         }
     }
     let record = bed.records.find(|r| r["event"] == "connection").await;

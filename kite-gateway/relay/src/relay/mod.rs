@@ -22,7 +22,7 @@ use std::time::Duration;
 
 pub use hold::{Held, hold};
 pub use pass::Broken;
-pub use rules::{Channel, End, Everything, Open, Refusal, Request, Rules, Side};
+pub use rules::{Channel, Denied, End, Everything, Open, Refusal, Request, Rules, Side};
 
 use crate::io::{Connection, ConnectionError, Event};
 use crate::message::{Disconnect, Reason};
@@ -172,7 +172,7 @@ impl<N: Default> Pair<N> {
             self.send(Side::User, &announcement)?;
         }
         for (sequence, message) in held.messages {
-            let outcome = self.passing.take(Side::User, &message, rules);
+            let outcome = self.passing.take(Side::User, &message, Ok(()), rules);
             let outcome = outcome.map_err(|why| broken(Side::User, why))?;
             if outcome.passes {
                 let message = outcome.instead.as_ref().unwrap_or(&message);
@@ -208,8 +208,9 @@ impl<N: Default> Pair<N> {
                     self.send(Side::User, &message)?;
                 }
             }
+            let mut waits = [false, false];
             for from in SIDES {
-                self.drain(from, cx, rules, &mut passed)?;
+                waits[from.index()] = self.drain(from, cx, rules, &mut passed)?;
             }
             for side in SIDES {
                 if let Poll::Ready(Err(error)) = self.end(side).poll_write(cx) {
@@ -220,25 +221,22 @@ impl<N: Default> Pair<N> {
                 return Ok(true);
             }
             // What was written or exchanged meanwhile may let pass what did not before.
-            let mut can_pass = |from: Side| {
-                self.parked[from.index()].is_some()
-                    && self.takes(from.other())
-                    && rules.poll_ready(from, cx).is_ready()
-            };
-            if !SIDES.into_iter().any(&mut can_pass) && !self.rekey()? {
+            let can_pass = |from: Side| waits[from.index()] && self.takes(from.other());
+            if !SIDES.into_iter().any(can_pass) && !self.rekey()? {
                 return Ok(false);
             }
         }
     }
 
-    /// Passes messages of a side's until none is there or the other side has enough.
+    /// Passes messages of a side's until none is there, or none may pass; whether one waits for
+    /// the other side to take more.
     fn drain<R: Rules<Note = N>>(
         &mut self,
         from: Side,
         cx: &mut Context<'_>,
         rules: &mut R,
         passed: &mut usize,
-    ) -> Result<(), Ended> {
+    ) -> Result<bool, Ended> {
         while *passed < TURN && rules.poll_ready(from, cx).is_ready() {
             let sequence = if let Some(sequence) = self.parked[from.index()] {
                 sequence
@@ -254,12 +252,16 @@ impl<N: Default> Pair<N> {
             };
             self.parked[from.index()] = Some(sequence);
             if !self.takes(from.other()) {
-                break;
+                return Ok(true);
             }
+            let message = self.ends[from.index()].message();
+            let Poll::Ready(may) = rules.poll_pass(from, message, cx) else {
+                break;
+            };
             self.parked[from.index()] = None;
-            *passed += self.pass(from, sequence, rules)?;
+            *passed += self.pass(from, sequence, may, rules)?;
         }
-        Ok(())
+        Ok(false)
     }
 
     fn end(&mut self, side: Side) -> &mut Connection {
@@ -282,6 +284,7 @@ impl<N: Default> Pair<N> {
         &mut self,
         from: Side,
         sequence: u32,
+        may: Result<(), Refusal>,
         rules: &mut R,
     ) -> Result<usize, Ended> {
         let [user, server] = &mut self.ends;
@@ -291,7 +294,7 @@ impl<N: Default> Pair<N> {
         };
         let message = source.message();
         let length = message.len();
-        let outcome = self.passing.take(from, message, rules);
+        let outcome = self.passing.take(from, message, may, rules);
         let outcome = outcome.map_err(|why| broken(from, why))?;
         if outcome.passes {
             let message = outcome.instead.as_deref().unwrap_or(message);

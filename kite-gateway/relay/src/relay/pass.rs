@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::Settings;
 use super::replies::Replies;
-use super::rules::{Channel, End, Open, Refusal, Request, Rules, Side};
-use super::table::{NoChannel, Table};
+use super::rules::{Channel, Denied, End, Open, Refusal, Request, Rules, Side};
+use super::table::{Entry, NoChannel, Table};
 use crate::message::{
     CHANNEL_CLOSE, CHANNEL_DATA, CHANNEL_EOF, CHANNEL_EXTENDED_DATA, CHANNEL_FAILURE, CHANNEL_OPEN,
     CHANNEL_OPEN_CONFIRMATION, CHANNEL_OPEN_FAILURE, CHANNEL_REQUEST, CHANNEL_SUCCESS,
@@ -142,11 +142,12 @@ impl<N: Default> Passing<N> {
         )
     }
 
-    /// Judges a message of a side's.
+    /// Judges a message of a side's, of which was said before whether it `may` pass.
     pub(super) fn take<R: Rules<Note = N>>(
         &mut self,
         from: Side,
         payload: &[u8],
+        may: Result<(), Refusal>,
         rules: &mut R,
     ) -> Result<Outcome, Broken> {
         let Some((&number, rest)) = payload.split_first() else {
@@ -166,7 +167,7 @@ impl<N: Default> Passing<N> {
                 let channel = fields.number().map_err(malformed)?;
                 self.channel(from, number, channel, fields, rules)
             }
-            CHANNEL_OPEN => self.open(from, fields, rules).map_err(malformed)?,
+            CHANNEL_OPEN => self.open(from, fields, may, rules).map_err(malformed)?,
             CHANNEL_OPEN_CONFIRMATION => {
                 let (theirs, ours) = fields
                     .number()
@@ -189,7 +190,7 @@ impl<N: Default> Passing<N> {
                     .string()
                     .and_then(|it| Ok((it, fields.boolean()?)))
                     .map_err(malformed)?;
-                self.global(from, &Request::new(name, wants_reply, fields), rules)
+                self.global(from, &Request::new(name, wants_reply, fields), may, rules)
             }
             REQUEST_SUCCESS | REQUEST_FAILURE => {
                 let asked = &mut self.replies[from.other().index()];
@@ -216,11 +217,14 @@ impl<N: Default> Passing<N> {
         let malformed = |Malformed| Broken::Malformed(number);
         if number == CHANNEL_CLOSE {
             let closed = self.channels.close(from, channel);
-            let closed = closed.map_err(|NoChannel| no_channel(number, channel))?;
+            let (passes, closed) = closed.map_err(|NoChannel| no_channel(number, channel))?;
             if let Some(closed) = closed {
                 rules.closed(closed, End::Closed);
             }
-            return Ok(Outcome::pass());
+            return Ok(Outcome {
+                passes,
+                ..Outcome::default()
+            });
         }
         let entry = match self.channels.find(from, channel) {
             Ok(entry) => entry,
@@ -228,6 +232,9 @@ impl<N: Default> Passing<N> {
             Err(NoChannel) if number == CHANNEL_WINDOW_ADJUST => return Ok(Outcome::default()),
             Err(NoChannel) => return Err(no_channel(number, channel)),
         };
+        if entry.is_ended {
+            return Ok(Outcome::default());
+        }
         match number {
             CHANNEL_DATA | CHANNEL_EXTENDED_DATA => {
                 let is_error = number == CHANNEL_EXTENDED_DATA;
@@ -244,15 +251,15 @@ impl<N: Default> Passing<N> {
                     .and_then(|it| Ok((it, fields.boolean()?)))
                     .map_err(malformed)?;
                 let request = Request::new(name, wants_reply, fields);
-                if let Err(Refusal(_)) = rules.ask(from, &mut entry.channel, &request) {
-                    let mut says = entry.words();
-                    if let Some(number) = entry.number(from).filter(|_| wants_reply) {
-                        let replies = &mut entry.replies[from.index()];
-                        let refused = Message::new(CHANNEL_FAILURE).number(number).done();
-                        says.extend(replies.reply(refused).map(|it| (from, it)));
-                        if replies.is_full() {
-                            return Err(Broken::Flood);
+                if let Err(denied) = rules.ask(from, &mut entry.channel, &request) {
+                    let says = match (denied, from) {
+                        (Denied::Ended { words, status }, Side::User) => {
+                            ended(entry, wants_reply, words, status)
                         }
+                        _ => refused(entry, from, wants_reply),
+                    };
+                    if entry.replies[from.index()].is_full() {
+                        return Err(Broken::Flood);
                     }
                     return Ok(Outcome {
                         says,
@@ -285,6 +292,7 @@ impl<N: Default> Passing<N> {
         &mut self,
         from: Side,
         mut fields: Fields<'_>,
+        may: Result<(), Refusal>,
         rules: &mut R,
     ) -> Result<Result<Outcome, Broken>, Malformed> {
         let (kind, number) = (fields.string()?, fields.number()?);
@@ -308,7 +316,8 @@ impl<N: Default> Passing<N> {
                 &format!("at most {most} channels on one connection"),
             );
         }
-        let note = match rules.open(from, &Open::new(kind, fields)) {
+        let open = Open::new(kind, fields);
+        let note = match may.and_then(|()| rules.open(from, &open)) {
             Ok(note) => note,
             Err(Refusal(text)) => return refuse(PROHIBITED, &text),
         };
@@ -351,6 +360,7 @@ impl<N: Default> Passing<N> {
         &mut self,
         from: Side,
         request: &Request<'_>,
+        may: Result<(), Refusal>,
         rules: &mut R,
     ) -> Result<Outcome, Broken> {
         let replies = &mut self.replies[from.index()];
@@ -377,7 +387,7 @@ impl<N: Default> Passing<N> {
             }
             _ => {}
         }
-        if let Err(Refusal(_)) = rules.ask_globally(from, request) {
+        if let Err(Refusal(_)) = may.and_then(|()| rules.ask_globally(from, request)) {
             return answer(vec![REQUEST_FAILURE]);
         }
         if request.wants_reply && !replies.pass() {
@@ -416,6 +426,47 @@ impl<N: Default> Passing<N> {
             rules.closed(channel, End::Connection);
         }
     }
+}
+
+/// What is asked of a channel failed.
+fn refused<N>(entry: &mut Entry<N>, from: Side, wants_reply: bool) -> Vec<(Side, Vec<u8>)> {
+    let mut says = entry.words();
+    if let Some(number) = entry.number(from).filter(|_| wants_reply) {
+        let refused = Message::new(CHANNEL_FAILURE).number(number).done();
+        let said = entry.replies[from.index()].reply(refused);
+        says.extend(said.map(|message| (from, message)));
+    }
+    says
+}
+
+/// What is asked of a channel ends it, towards both sides.
+fn ended<N>(
+    entry: &mut Entry<N>,
+    wants_reply: bool,
+    words: String,
+    status: u32,
+) -> Vec<(Side, Vec<u8>)> {
+    let numbers = (entry.number(Side::User), entry.number(Side::Server));
+    let (Some(user), Some(server)) = numbers else {
+        return Vec::new();
+    };
+    let of = |number, channel| Message::new(number).number(channel);
+    // A client whose terminal or command is refused reads no further.
+    let success = of(CHANNEL_SUCCESS, user).done();
+    let replies = &mut entry.replies[Side::User.index()];
+    let mut says = to(Side::User, replies.give(&success));
+    if wants_reply {
+        says.push((Side::User, success));
+    }
+    entry.channel.tell(words);
+    says.extend(entry.words());
+    let exit = of(CHANNEL_REQUEST, user).string("exit-status");
+    let exit = exit.boolean(false).number(status).done();
+    let [eof, close] = [CHANNEL_EOF, CHANNEL_CLOSE].map(|number| of(number, user).done());
+    says.extend([exit, eof, close].map(|message| (Side::User, message)));
+    says.push((Side::Server, of(CHANNEL_CLOSE, server).done()));
+    entry.is_ended = true;
+    says
 }
 
 /// It passes, and this comes behind.

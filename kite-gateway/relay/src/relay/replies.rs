@@ -48,6 +48,16 @@ impl Replies {
         Some(ours)
     }
 
+    /// Nobody across replies any more: what is said to all that wait, where `reply` stands for
+    /// those from across.
+    pub(super) fn give(&mut self, reply: &[u8]) -> Vec<Vec<u8>> {
+        let all = self.0.drain(..).map(|it| match it {
+            Reply::Theirs => reply.to_vec(),
+            Reply::Ours(message) => message,
+        });
+        all.collect()
+    }
+
     /// Whether too many wait.
     pub(super) fn is_full(&self) -> bool {
         self.0.len() > MOST

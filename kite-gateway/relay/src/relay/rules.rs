@@ -120,6 +120,21 @@ impl<'a> Request<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal(pub String);
 
+/// What becomes of something that is asked of a channel and does not pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Denied {
+    /// Whoever asked is told that it failed.
+    Refused,
+    /// The channel ends: the user reads these words as standard error, and gets that exit
+    /// status. What the server asks is refused.
+    Ended {
+        /// What is told, as far as what is kept back of the window suffices.
+        words: String,
+        /// As of a command.
+        status: u32,
+    },
+}
+
 /// A channel for its owner's notes.
 #[derive(Debug)]
 pub struct Channel<N> {
@@ -180,7 +195,7 @@ pub trait Rules {
         _by: Side,
         _channel: &mut Channel<Self::Note>,
         _request: &Request<'_>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Denied> {
         Ok(())
     }
 
@@ -197,6 +212,18 @@ pub trait Rules {
 
     /// What was asked of the whole connection is granted, or is not.
     fn answered_globally(&mut self, _by: Side, _granted: bool) {}
+
+    /// Judges a message of a side's before all else: whoever has to ask somebody first does so
+    /// here. It is asked again until it is ready. What is refused is so where a channel, or
+    /// something of the whole connection, is asked for; other messages pass all the same.
+    fn poll_pass(
+        &mut self,
+        _from: Side,
+        _message: &[u8],
+        _cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Refusal>> {
+        Poll::Ready(Ok(()))
+    }
 
     /// Ready when more of a side's may pass: whoever keeps what passes may not keep up.
     fn poll_ready(&mut self, _from: Side, _cx: &mut Context<'_>) -> Poll<()> {

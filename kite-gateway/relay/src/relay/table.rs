@@ -22,6 +22,8 @@ pub(super) struct Entry<N> {
     pub(super) replies: [Replies; 2],
     /// Bytes of the user's window of which the server does not know.
     reserve: u32,
+    /// The relay has ended it towards both sides, and waits for them to close it.
+    pub(super) is_ended: bool,
 }
 
 /// Why a number is none.
@@ -101,6 +103,7 @@ impl<N> Table<N> {
             closed: [false, false],
             replies: [Replies::default(), Replies::default()],
             reserve,
+            is_ended: false,
         };
         self.entries.insert(key, entry);
         Ok(())
@@ -153,15 +156,21 @@ impl<N> Table<N> {
         entry.filter(is_open).ok_or(NoChannel)
     }
 
-    /// `by` closes it: the channel, if the other side has, too.
-    pub(super) fn close(&mut self, by: Side, number: u32) -> Result<Option<Channel<N>>, NoChannel> {
+    /// `by` closes it: whether the other side is to be told, and the channel, if that has
+    /// closed it, too.
+    pub(super) fn close(
+        &mut self,
+        by: Side,
+        number: u32,
+    ) -> Result<(bool, Option<Channel<N>>), NoChannel> {
         let entry = self.find(by, number)?;
         entry.closed[by.index()] = true;
+        let passes = !entry.is_ended;
         if entry.closed != [true, true] {
-            return Ok(None);
+            return Ok((passes, None));
         }
         let key = self.keys[by.other().index()].get(&number).copied();
-        Ok(key.and_then(|key| self.remove(key)))
+        Ok((passes, key.and_then(|key| self.remove(key))))
     }
 
     fn remove(&mut self, key: u64) -> Option<Channel<N>> {

@@ -361,7 +361,7 @@ fn lies() -> Vec<(Side, Vec<u8>)> {
 fn lies_end_the_connection() {
     for (side, lie) in lies() {
         let mut passing = Passing::<()>::new(&settings(10), b"session");
-        let mut take = |side, message: &[u8]| passing.take(side, message, &mut Everything);
+        let mut take = |side, message: &[u8]| passing.take(side, message, Ok(()), &mut Everything);
         assert!(take(Side::User, &open("session", 7)).unwrap().passes);
         assert!(take(Side::Server, &confirm(7, 3)).unwrap().passes);
         let taken = take(side, &lie);
@@ -369,7 +369,7 @@ fn lies_end_the_connection() {
     }
     // Of a channel that its sender has closed, or that nobody has confirmed.
     let mut passing = Passing::<()>::new(&settings(10), b"session");
-    let mut take = |side, message: &[u8]| passing.take(side, message, &mut Everything);
+    let mut take = |side, message: &[u8]| passing.take(side, message, Ok(()), &mut Everything);
     take(Side::User, &open("session", 7)).unwrap();
     assert!(take(Side::Server, &data(7, b"early")).is_err());
     take(Side::Server, &confirm(7, 3)).unwrap();
@@ -384,7 +384,7 @@ fn requests_without_end_end_the_connection() {
     let mut passing = Passing::<()>::new(&settings(10), b"session");
     let request = asks_globally("x", true);
     let all: Result<Vec<_>, _> = (0..5000)
-        .map(|_| passing.take(Side::User, &request, &mut Everything))
+        .map(|_| passing.take(Side::User, &request, Ok(()), &mut Everything))
         .collect();
     assert_eq!(all.unwrap_err(), Broken::Flood);
 }
@@ -410,9 +410,9 @@ impl Rules for Strict {
         _by: Side,
         _channel: &mut Channel<()>,
         request: &Request<'_>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Denied> {
         if request.name == b"pty-req" {
-            return Err(Refusal("no terminals".into()));
+            return Err(Denied::Refused);
         }
         Ok(())
     }
@@ -433,7 +433,7 @@ impl Rules for Strict {
 fn refusals_come_in_the_order_of_what_was_asked() {
     let mut rules = Strict(Vec::new());
     let mut passing = Passing::<()>::new(&settings(10), b"session");
-    let mut take = |side, message: &[u8]| passing.take(side, message, &mut rules).unwrap();
+    let mut take = |side, message: &[u8]| passing.take(side, message, Ok(()), &mut rules).unwrap();
     take(Side::User, &open("session", 7));
     take(Side::Server, &confirm(7, 3));
     let refused = of_channel(CHANNEL_FAILURE, 7);
@@ -456,6 +456,14 @@ fn refusals_come_in_the_order_of_what_was_asked() {
 
     let said = take(Side::User, &asks_globally("tcpip-forward", true));
     assert_eq!(said.says, [(Side::User, vec![REQUEST_FAILURE])]);
+    let mut judged = Passing::<()>::new(&settings(10), b"session");
+    for asked in [open("session", 7), asks_globally("x", true)] {
+        let may = Err(Refusal("no longer".into()));
+        let said = judged
+            .take(Side::User, &asked, may, &mut Everything)
+            .unwrap();
+        assert!(!said.passes && said.says.len() == 1);
+    }
     let direct = [
         open("direct-tcpip", 8),
         Message::new(0).string("db").number(5432).done()[1..].to_vec(),
@@ -560,10 +568,16 @@ impl Rules for Talks {
         _by: Side,
         channel: &mut Channel<()>,
         request: &Request<'_>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Denied> {
+        if request.name == b"exec" {
+            return Err(Denied::Ended {
+                words: "no more".into(),
+                status: 255,
+            });
+        }
         channel.tell("recorded");
         if request.name == b"shell" {
-            return Err(Refusal("no shells".into()));
+            return Err(Denied::Refused);
         }
         Ok(())
     }
@@ -580,7 +594,7 @@ fn words_take_of_the_window_that_the_server_does_not_know_of() {
         (Side::User, message.string("recorded").done())
     };
     let mut passing = Passing::<()>::new(&kept, b"session");
-    let mut take = |side, message: &[u8]| passing.take(side, message, &mut Talks).unwrap();
+    let mut take = |side, message: &[u8]| passing.take(side, message, Ok(()), &mut Talks).unwrap();
     let opened = take(Side::User, &open("session", 7)).instead.unwrap();
     let expected = Message::new(CHANNEL_OPEN).string("session").number(7);
     let expected = expected.number((1 << 20) - 20).number(1 << 15);
@@ -600,4 +614,48 @@ fn words_take_of_the_window_that_the_server_does_not_know_of() {
     assert_eq!(take(Side::User, &open("direct-tcpip", 9)).instead, None);
     take(Side::Server, &confirm(8, 4));
     assert_eq!(take(Side::User, &asks(4, "env", false)).says, []);
+}
+
+#[test]
+fn a_channel_that_the_relay_ends_is_over_when_both_have_closed_it() {
+    let kept = Settings {
+        reserve: 100,
+        ..settings(1)
+    };
+    let mut passing = Passing::<()>::new(&kept, b"session");
+    let mut take = |side, message: &[u8]| passing.take(side, message, Ok(()), &mut Talks).unwrap();
+    take(Side::User, &open("session", 7));
+    take(Side::Server, &confirm(7, 3));
+    // A client that does not wait for replies.
+    take(Side::User, &asks(3, "env", true));
+    let ended = take(Side::User, &asks(3, "exec", true));
+    assert!(!ended.passes);
+    let said: Vec<_> = ended.says.iter().map(|(to, it)| (*to, it[0])).collect();
+    let user = [
+        CHANNEL_SUCCESS,
+        CHANNEL_SUCCESS,
+        CHANNEL_EXTENDED_DATA,
+        CHANNEL_REQUEST,
+        CHANNEL_EOF,
+        CHANNEL_CLOSE,
+    ];
+    let mut expected = user.map(|number| (Side::User, number)).to_vec();
+    expected.push((Side::Server, CHANNEL_CLOSE));
+    assert_eq!(said, expected);
+    // What was on its way comes to nothing, and the channel counts until it is closed.
+    for (side, late) in [
+        (Side::Server, of_channel(CHANNEL_SUCCESS, 7)),
+        (Side::Server, data(7, b"late")),
+        (Side::User, data(3, b"late")),
+        (Side::Server, of_channel(CHANNEL_CLOSE, 7)),
+    ] {
+        assert_eq!(take(side, &late), Outcome::default());
+    }
+    let refused = take(Side::User, &open("session", 8));
+    assert_eq!(refused.says[0].1[0], CHANNEL_OPEN_FAILURE);
+    assert_eq!(
+        take(Side::User, &of_channel(CHANNEL_CLOSE, 3)),
+        Outcome::default()
+    );
+    assert!(take(Side::User, &open("session", 8)).passes);
 }

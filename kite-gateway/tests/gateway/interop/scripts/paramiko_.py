@@ -130,7 +130,8 @@ def agent():
     forwarded.close()
     if b"ED25519" not in output:
         sys.exit(f"the agent's keys are {output!r}")
-    _, output, _ = run(client, "ssh-add -l")
+    # sshd lets all sessions of a connection have it.
+    _, output, _ = run(connect(), "ssh-add -l")
     expect("keys without an agent", output, b"")
 
 
