@@ -1,7 +1,8 @@
 //! An SSH gateway as a library: one port in front of many machines.
 //!
 //! A user logs in with a login name that leads to a machine; the gateway enters
-//! that machine with a key of its own and carries channels both ways. It knows
+//! that machine with a key of its own and passes the connection protocol on, as if it were
+//! not there (`kite-ssh-relay` has the protocol). It knows
 //! nothing of Kubernetes at its core: where names lead is a [`Routes`], who may
 //! log in an [`Authenticator`], how machines are reached a [`Connector`], and
 //! who reads the records an [`AuditSink`]. The [`kubernetes`] module has a
@@ -31,11 +32,9 @@
 //! | [`route`], [`auth`], [`connect`], [`start`], [`audit`] | the traits, and implementations |
 //! | `gateway`, [`config`] | putting it together; accept, limits, drain |
 //! | `admission`, `startups`, `bans`, `standing`, `proxy` | who may connect, and from where |
-//! | `user` | the side towards users: login, channels, and the bridge to the machine |
+//! | `user` | a user's connection: login, the way into the machine, and what may pass |
 //! | [`fallback`] | login names without a machine lead to a host's own sshd |
-//! | `vm` | the side towards machines: one connection per channel |
-//! | `budget` | the memory that queues may take: in all, and by owner |
-//! | `flow` | queues, windows and streams between the two |
+//! | `machine` | why a machine cannot be entered |
 //! | [`recording`] | terminal sessions as asciicasts, in a directory or an object store |
 //! | [`terminal`] | terminals in machines without a user's connection |
 //! | `hashing`, `turns`, `fitted` | the threads that verify passwords, whose turn it is, and what fitted just now |
@@ -53,18 +52,17 @@ mod admission;
 pub mod audit;
 pub mod auth;
 mod bans;
-mod budget;
 pub mod config;
 pub mod connect;
 pub mod fallback;
 mod fitted;
-mod flow;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod gateway;
 mod hashing;
 pub mod kubernetes;
+mod machine;
 pub mod metrics;
 mod proxy;
 pub mod recording;
@@ -78,7 +76,6 @@ mod startups;
 pub mod terminal;
 mod turns;
 mod user;
-mod vm;
 
 pub use audit::AuditSink;
 pub use auth::{Authenticator, Proof, RouteAuthenticator, Verdict};

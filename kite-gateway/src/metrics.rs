@@ -7,7 +7,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::{admission::Refusal, vm::DialError};
+use crate::{admission::Refusal, machine::DialError};
 
 /// Outcome of a login.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, EncodeLabelValue)]
@@ -56,13 +56,6 @@ pub(crate) struct WayLabels {
     pub(crate) way: Way,
 }
 
-/// What counts the time in which a sender is held back.
-#[derive(Clone, Debug)]
-pub(crate) struct Strain {
-    pub(crate) now: Gauge,
-    pub(crate) seconds: Histogram,
-}
-
 /// The gateway's metrics; register them with [`Metrics::register`].
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -75,8 +68,6 @@ pub struct Metrics {
     pub(crate) backend_failures_total: Family<KindLabels, Counter>,
     pub(crate) bans_total: Family<BanLabels, Counter>,
     pub(crate) bytes_total: Family<WayLabels, Counter>,
-    held_back: Family<WayLabels, Gauge>,
-    held_back_seconds: Family<WayLabels, Histogram>,
     pub(crate) login_seconds: Histogram,
     pub(crate) backend_seconds: Histogram,
 }
@@ -110,10 +101,6 @@ impl Default for Metrics {
             backend_failures_total: kinds(&DialError::KINDS),
             bans_total: from_zero(banned.map(|banned| BanLabels { banned })),
             bytes_total: Family::default(),
-            held_back: Family::default(),
-            held_back_seconds: Family::new_with_constructor(|| {
-                Histogram::new(exponential_buckets(0.001, 4.0, 10))
-            }),
             login_seconds: seconds(),
             backend_seconds: seconds(),
         }
@@ -121,15 +108,6 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// For a queue of one way.
-    pub(crate) fn strain(&self, way: Way) -> Strain {
-        let labels = WayLabels { way };
-        Strain {
-            now: self.held_back.get_or_create_owned(&labels),
-            seconds: self.held_back_seconds.get_or_create_owned(&labels),
-        }
-    }
-
     /// Adds the metrics to a registry, each under `kite_gateway_`.
     pub fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("kite_gateway");
@@ -177,17 +155,6 @@ impl Metrics {
             "transferred_bytes",
             "Bytes of channel data by way: up is from the user to the machine",
             self.bytes_total.clone(),
-        );
-        registry.register(
-            "held_back_channels",
-            "Channels whose sender is held back now, as the other side does not read",
-            self.held_back.clone(),
-        );
-        registry.register_with_unit(
-            "held_back",
-            "How long senders were held back; long times are stalls",
-            Unit::Seconds,
-            self.held_back_seconds.clone(),
         );
         registry.register_with_unit(
             "login",

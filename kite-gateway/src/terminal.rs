@@ -18,22 +18,22 @@
 //! # }
 //! ```
 
+mod dial;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use russh::{ChannelWriteHalf, client};
-use tokio::sync::mpsc;
+use russh::client::{Handle, Msg};
+use russh::{Channel, ChannelMsg, ChannelReadHalf, ChannelWriteHalf};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::budget::Account;
+use self::dial::{Dialer, Handler, end};
 use crate::config::Config;
 use crate::connect::Connector;
-use crate::flow::{Item, Queue};
-use crate::metrics::{Metrics, Way};
 use crate::recording::{RECORDED, Recording, Recordings, Terminal};
 use crate::route::{LoginName, Route, VmKey, VmState};
-use crate::vm::{Dialer, Gate, Mailboxes, Request, RequestReceiver, Requests, VmConnection};
 
 /// How long after a shell ended its last words may take.
 const LAST_PRINTED: Duration = Duration::from_secs(1);
@@ -105,7 +105,6 @@ pub enum Output {
 #[derive(Clone)]
 pub struct Terminals {
     dialer: Arc<Dialer>,
-    metrics: Metrics,
     recordings: Option<Recordings>,
 }
 
@@ -114,7 +113,6 @@ impl Terminals {
     pub fn new(connector: impl Connector, config: &Config) -> Self {
         Self {
             dialer: Arc::new(Dialer::new(Arc::new(connector), config)),
-            metrics: Metrics::default(),
             recordings: None,
         }
     }
@@ -161,55 +159,36 @@ impl Terminals {
         let target = route.target.as_ref();
         let target = target
             .ok_or_else(|| unavailable("its keys are not there yet; try again in a moment"))?;
-        let down = Arc::new(Queue::watched(
-            self.metrics.strain(Way::Down),
-            Account::default(),
-        ));
-        let strain = self.metrics.strain(Way::Down);
-        let mailboxes = Arc::new(Mailboxes::new(Arc::clone(&down), strain, None));
-        let cut = CancellationToken::new();
-        let leave = cut.child_token();
-        // Whoever gives up waiting for this leaves no connection behind.
-        let guard = cut.clone().drop_guard();
-        let dialed = self.dialer.dial(target, None, mailboxes, cut).await;
-        let connection = dialed.map_err(|error| {
+        let dialed = self.dialer.dial(target).await;
+        let machine = dialed.map_err(|error| {
             tracing::warn!(%vm, %error, "cannot enter a VM");
             TerminalError::Dial {
                 vm: vm.clone(),
                 why: error.to_string(),
             }
         })?;
-        let recording = match self.record(route, term, size).await {
+        let recording = match self.record(route, term, size) {
             Ok(recording) => recording,
             Err(error) => {
-                connection.end().await;
+                end(&machine).await;
                 return Err(error);
             }
         };
-        let (requests, receiver) = Requests::new();
-        let (typed, typing) = mpsc::channel(TYPED);
-        let channel = match connection.handle.channel_open_session().await {
-            Ok(channel) => channel,
-            Err(error) => {
-                tracing::warn!(%vm, %error, "a VM refused a channel");
-                connection.end().await;
-                return Err(TerminalError::Refused { vm: vm.clone() });
-            }
+        let Some(channel) = shell(&machine, term, size).await else {
+            tracing::warn!(%vm, "a VM refused a terminal");
+            end(&machine).await;
+            return Err(TerminalError::Refused { vm: vm.clone() });
         };
-        // The handler takes what comes; an unread half would stop the connection.
-        let (_, writer) = channel.split();
-        let (left, queue) = (leave.clone(), Arc::clone(&down));
-        tokio::spawn(async move {
-            let _guard = guard;
-            tend(&connection, &writer, receiver, typing, &left).await;
-            queue.close();
-            connection.end().await;
-        });
+        let (reader, writer) = channel.split();
+        let leave = CancellationToken::new();
+        let (typed, typing) = mpsc::channel(TYPED);
+        let (resized, sizes) = watch::channel(size);
+        tokio::spawn(tend(machine, writer, typing, sizes, leave.clone()));
         let notice = recording
             .as_ref()
             .map(|_| Bytes::from(format!("{RECORDED}\r\n")));
         let output = TerminalOutput {
-            down,
+            reader,
             notice,
             recording: recording.map(Arc::new),
             ended: None,
@@ -217,27 +196,13 @@ impl Terminals {
         };
         let input = TerminalInput {
             typed,
-            requests: Arc::new(requests),
+            resized,
             recording: output.recording.clone(),
         };
-        let Size { columns, rows } = size;
-        let terminal = input.requests.send(Request::Pty {
-            term: term.to_owned(),
-            columns,
-            rows,
-            width: 0,
-            height: 0,
-            modes: Vec::new(),
-        });
-        let shell = input.requests.send(Request::Shell);
-        if terminal.await == Ok(true) && shell.await == Ok(true) {
-            Ok((input, output))
-        } else {
-            Err(TerminalError::Refused { vm: vm.clone() })
-        }
+        Ok((input, output))
     }
 
-    async fn record(
+    fn record(
         &self,
         route: &Route,
         term: &str,
@@ -263,22 +228,32 @@ impl Terminals {
     }
 }
 
-/// Nothing is asked before something is started: it was decided before.
-struct Open;
-
-impl Gate for Open {
-    async fn may_start(&self) -> Result<(), String> {
-        Ok(())
+/// A shell in a terminal; `None` if the machine does not give one.
+async fn shell(machine: &Handle<Handler>, term: &str, size: Size) -> Option<Channel<Msg>> {
+    let Size { columns, rows } = size;
+    let mut channel = machine.channel_open_session().await.ok()?;
+    let asked = channel.request_pty(true, term, columns, rows, 0, 0, &[]);
+    asked.await.ok()?;
+    channel.request_shell(true).await.ok()?;
+    let mut granted = 0;
+    while granted < 2 {
+        match channel.wait().await? {
+            ChannelMsg::Success => granted += 1,
+            // How much may be typed.
+            ChannelMsg::WindowAdjusted { .. } => {}
+            _ => return None,
+        }
     }
+    Some(channel)
 }
 
-/// Carries requests and what is typed to the machine, until it or the user is gone.
+/// Carries what is typed to the machine, until it or the user is gone.
 async fn tend(
-    connection: &VmConnection,
-    writer: &ChannelWriteHalf<client::Msg>,
-    requests: RequestReceiver,
+    machine: Handle<Handler>,
+    writer: ChannelWriteHalf<Msg>,
     mut typed: mpsc::Receiver<Bytes>,
-    left: &CancellationToken,
+    mut sizes: watch::Receiver<Size>,
+    left: CancellationToken,
 ) {
     let typing = async {
         while let Some(data) = typed.recv().await {
@@ -289,23 +264,28 @@ async fn tend(
         // Whoever types may leave first; what is printed still comes.
         std::future::pending::<()>().await;
     };
-    let asking = async {
-        // That the machine is gone shows in what it prints.
-        let _ = requests.run(writer, &connection.replies, &Open).await;
+    let resizing = async {
+        while sizes.changed().await.is_ok() {
+            let Size { columns, rows } = *sizes.borrow_and_update();
+            // That the machine is gone shows in what it prints.
+            let _ = writer.window_change(columns, rows, 0, 0).await;
+        }
         std::future::pending::<()>().await;
     };
     tokio::select! {
         () = typing => {}
-        () = asking => {}
+        () = resizing => {}
         () = left.cancelled() => {}
     }
-    connection.replies.fail_all();
+    drop(typed);
+    left.cancelled().await;
+    end(&machine).await;
 }
 
 /// The way to a terminal.
 pub struct TerminalInput {
     typed: mpsc::Sender<Bytes>,
-    requests: Arc<Requests>,
+    resized: watch::Sender<Size>,
     recording: Option<Arc<Recording>>,
 }
 
@@ -322,13 +302,8 @@ impl TerminalInput {
     /// Tells the machine that the terminal has another size.
     pub fn resize(&self, size: Size) {
         let Size { columns, rows } = size;
-        // It has no answer (RFC 4254 §6.7).
-        drop(self.requests.send(Request::WindowChange {
-            columns,
-            rows,
-            width: 0,
-            height: 0,
-        }));
+        // Whoever would hear it is gone.
+        let _ = self.resized.send(size);
         if let Some(recording) = &self.recording {
             recording.resized(columns, rows);
         }
@@ -337,7 +312,7 @@ impl TerminalInput {
 
 /// The way from a terminal. Dropping it ends the terminal.
 pub struct TerminalOutput {
-    down: Arc<Queue>,
+    reader: ChannelReadHalf,
     /// What is told before anything is printed.
     notice: Option<Bytes>,
     recording: Option<Arc<Recording>>,
@@ -365,24 +340,25 @@ impl TerminalOutput {
             }
             let patience = self.ended.as_ref().map(|_| LAST_PRINTED);
             let next = match patience {
-                Some(patience) => tokio::time::timeout(patience, self.down.pop()).await,
-                None => Ok(self.down.pop().await),
+                Some(patience) => tokio::time::timeout(patience, self.reader.wait()).await,
+                None => Ok(self.reader.wait().await),
             };
             let output = match next {
-                Ok(Some(Item::Data(data) | Item::Extended(_, data))) => {
+                Ok(Some(ChannelMsg::Data { data } | ChannelMsg::ExtendedData { data, .. })) => {
                     return self.printed(data).await;
                 }
-                Ok(Some(Item::Eof)) => continue,
-                Ok(Some(Item::ExitStatus(status))) => {
-                    self.ended = Some(Output::Exited(status));
+                Ok(Some(ChannelMsg::ExitStatus { exit_status })) => {
+                    self.ended = Some(Output::Exited(exit_status));
                     continue;
                 }
-                Ok(Some(Item::ExitSignal { signal, .. })) => {
-                    self.ended = Some(Output::Killed(name(&signal)));
+                Ok(Some(ChannelMsg::ExitSignal { signal_name, .. })) => {
+                    self.ended = Some(Output::Killed(name(&signal_name)));
                     continue;
                 }
-                Ok(Some(Item::Close) | None) | Err(_) => Output::Closed,
-                Ok(Some(Item::Lost)) => Output::Lost,
+                Ok(Some(ChannelMsg::Close)) | Err(_) => Output::Closed,
+                Ok(None) => Output::Lost,
+                // Nothing that a terminal shows.
+                Ok(Some(_)) => continue,
             };
             self.leave = None;
             return self.ended.take().unwrap_or(output);

@@ -60,12 +60,6 @@ pub struct Bounds {
     /// Channels at a time on one connection.
     #[arg(long, env = "KITE_MAX_CHANNELS", default_value_t = Config::default().max_channels, value_name = "NUMBER")]
     max_channels: usize,
-    /// Mebibytes of memory for all open channels and what waits on them; those of one
-    /// user's VMs take at most a quarter of it. Half of what the process's control group
-    /// may have, by default, and 512 where that has no limit. Three quarters are for
-    /// channels, a quarter of a mebibyte each.
-    #[arg(long, env = "KITE_BUFFER_MIB", value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..1 << 30))]
-    buffer_mib: Option<u64>,
     /// Ends a connection on which nothing is sent either way for so many seconds; 0 for
     /// never.
     #[arg(
@@ -141,7 +135,6 @@ impl Bounds {
             max_connections_per_vm: self.max_connections_per_vm,
             max_connections_per_owner: self.max_connections_per_user,
             max_channels: self.max_channels,
-            buffers: self.buffer_mib.map(|mib| mib << 20),
             session_idle: Duration::from_secs(self.session_idle_seconds),
             session_longest: Duration::from_secs(self.session_longest_seconds),
             address_bans: BanPolicy {
@@ -200,7 +193,6 @@ mod tests {
             "--reserved-connections=7",
             "--handshake-seconds=4",
             "--max-channels=9",
-            "--buffer-mib=64",
             "--session-idle-seconds=60",
             "--session-longest-seconds=3600",
         ])
@@ -215,7 +207,6 @@ mod tests {
         assert_eq!(config.reserved_connections, 7);
         assert_eq!(config.handshake_deadline, Duration::from_secs(4));
         assert_eq!(config.max_channels, 9);
-        assert_eq!(config.buffers, Some(64 << 20));
         assert_eq!(config.session_idle, Duration::from_secs(60));
         assert_eq!(config.session_longest, Duration::from_secs(3600));
     }
@@ -232,14 +223,6 @@ mod tests {
             let (option, value) = wrong.split_once('=').unwrap();
             assert!(error.contains(option) && error.contains(value), "{error}");
             assert!(error.contains(remedy), "{error}");
-        }
-    }
-
-    #[test]
-    fn memory_that_pays_for_nothing_is_refused() {
-        for mib in ["0", "15", "x"] {
-            let error = config(&[&format!("--buffer-mib={mib}")]).unwrap_err();
-            assert!(error.to_string().contains("--buffer-mib"), "{error}");
         }
     }
 

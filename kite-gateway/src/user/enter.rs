@@ -7,9 +7,9 @@ use tokio::time::Instant;
 
 use super::conn::{Conn, Crowd};
 use crate::auth::{Proof, Verdict};
+use crate::machine::DialError;
 use crate::metrics::KindLabels;
 use crate::route::{LoginName, LoginRule, Route, VmKey, VmState};
-use crate::vm::DialError;
 
 /// Why there is no machine behind a channel. Only who logged in gets to read it.
 #[derive(Debug, thiserror::Error)]

@@ -17,9 +17,9 @@ use russh::keys::{PrivateKey, PublicKey};
 
 use crate::config::Config;
 use crate::connect::Connector;
+use crate::machine::{DialError, fingerprint};
 use crate::route::{Credential, Target};
 use crate::secret::Secret;
-use crate::vm::{DialError, fingerprint};
 
 /// Rounds of questions that a machine may ask: one for the password, and some
 /// without a question, which PAM sends to tell something.
@@ -178,8 +178,9 @@ impl Knock<'_> {
         target: &Target,
         password: Option<&Secret>,
     ) -> Result<(), DialError> {
-        // It lets us ask.
-        self.answer().await?;
+        let Answered::Ready = self.answer().await? else {
+            return Err(DialError::Ssh("it answers what was not asked".to_owned()));
+        };
         match &target.credential {
             Credential::Key(key) => self.by_key(&target.user, key).await,
             Credential::UsersPassword => {

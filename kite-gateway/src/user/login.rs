@@ -16,11 +16,11 @@ use super::enter::suffices;
 use super::progress::Progress;
 use crate::audit::Event;
 use crate::auth::{Proof, Verdict};
+use crate::machine::DialError;
 use crate::metrics::{BanLabels, Banned, LoginLabels, Outcome};
 use crate::route::{LoginName, LoginRule, Route, Target, VmKey};
 use crate::secret::Secret;
 use crate::standing::Standing;
-use crate::vm::DialError;
 
 /// The login method by which a server may ask, and say something beside.
 const INTERACTIVE: &str = "keyboard-interactive";

@@ -52,6 +52,8 @@ impl Note {
     }
 }
 
+/// Something that is waited for.
+type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// A listener in the machine.
 type Listener = (Vec<u8>, u32);
 
@@ -60,9 +62,9 @@ pub(super) struct Watch {
     conn: Arc<Conn>,
     draining: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     /// What is printed waits for its recording.
-    writing: Option<Pin<Box<dyn Future<Output = Result<(), Lost>> + Send>>>,
+    writing: Option<Pending<Result<(), Lost>>>,
     /// Whether the user may still open something is asked.
-    asking: Option<Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>>,
+    asking: Option<Pending<Result<(), Refusal>>>,
     forwards: HashMap<Listener, Counted>,
     /// What was asked of the connection and is not answered: a listener, if it is one.
     asked: VecDeque<Option<Listener>>,
@@ -291,10 +293,10 @@ impl Rules for Watch {
         };
         let listener = listener.map(|(address, port)| (address.to_vec(), port));
         let is_cancelled = request.name.starts_with(b"cancel-");
-        if let Some(listener) = listener.as_ref().filter(|_| is_cancelled) {
-            if let Some(counted) = self.forwards.remove(listener) {
-                close(listener, counted);
-            }
+        if let Some(listener) = listener.as_ref().filter(|_| is_cancelled)
+            && let Some(counted) = self.forwards.remove(listener)
+        {
+            close(listener, counted);
         }
         if request.wants_reply {
             self.asked.push_back(listener.filter(|_| !is_cancelled));

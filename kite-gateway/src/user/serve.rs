@@ -241,7 +241,7 @@ async fn bring(
             tokio::select! {
                 biased;
                 Some(text) = heard.recv() => Step::Heard(text),
-                entered = &mut entering => Step::Entered(entered),
+                entered = &mut entering => Step::Entered(Box::new(entered)),
                 () = tokio::time::sleep_until(late), if !is_told => Step::Late,
             }
         };
@@ -253,15 +253,15 @@ async fn bring(
                 }
             }
             Step::Late => accept(user, &mut login)?,
-            Step::Entered(Ok(machine)) => {
+            Step::Entered(entered) => {
+                let machine = entered.map_err(|error| {
+                    let text = error.to_string();
+                    text.strip_prefix("kite: ").unwrap_or(&text).to_owned()
+                })?;
                 if !is_told {
                     accept(user, &mut login)?;
                 }
                 return Ok(machine);
-            }
-            Step::Entered(Err(error)) => {
-                let text = error.to_string();
-                return Err(text.strip_prefix("kite: ").unwrap_or(&text).to_owned());
             }
         }
     }
@@ -272,7 +272,7 @@ enum Step {
     Heard(Vec<u8>),
     /// The client waits no longer.
     Late,
-    Entered(Result<Connection, EnterError>),
+    Entered(Box<Result<Connection, EnterError>>),
 }
 
 /// Why a user's connection is over.

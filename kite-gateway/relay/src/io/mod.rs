@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::task::JoinHandle;
 use tokio_util::io::poll_read_buf;
 use zeroize::Zeroize as _;
@@ -348,7 +348,14 @@ impl Connection {
         self.transport.disconnect(why, &mut self.out);
         let goodbye = async {
             self.flush().await?;
-            self.stream.shutdown().await
+            self.stream.shutdown().await?;
+            // What the peer still says is read: a line that is cut with something unread
+            // takes along what was said last.
+            let mut unread = [0; LITTLE];
+            while !self.is_closed {
+                self.is_closed = self.stream.read(&mut unread).await? == 0;
+            }
+            Ok::<_, io::Error>(())
         };
         // Whoever does not take it is gone, or is treated so.
         let _ = tokio::time::timeout(patience, goodbye).await;
