@@ -13,7 +13,6 @@ use crate::audit::{Event, Purpose, Record};
 use crate::auth::Proof;
 use crate::metrics::{KindLabels, Way, WayLabels};
 use crate::route::{LoginName, VmKey};
-use crate::secret::Secret;
 
 /// Who logged in, and where that leads.
 #[derive(Clone)]
@@ -27,8 +26,6 @@ pub(crate) struct Identity {
     pub(crate) owner: Option<String>,
     /// With what the user logged in.
     pub(crate) proofs: Vec<Proof>,
-    /// The password, where the machine itself decides on it each time.
-    pub(crate) password: Option<Secret>,
 }
 
 /// Who has as many connections as they may, and how many that are.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use kite_core::cidr::place;
 use kite_ssh_relay::io::{Connection, ConnectionError, Event as Said, Workers};
 use kite_ssh_relay::login::{self, Asked, LoginError, Methods, Offered, Prompt, Request};
-use kite_ssh_relay::message::{Disconnect, Reason};
 use kite_ssh_relay::transport::TransportError;
+use parking_lot::Mutex;
 use russh::keys::{HashAlg, PublicKey};
 use tokio::time::Instant;
 
@@ -24,8 +24,6 @@ use crate::standing::Standing;
 
 /// The login method by which a server may ask, and say something beside.
 const INTERACTIVE: &str = "keyboard-interactive";
-/// How long a goodbye to a machine may take.
-const GOODBYE: Duration = Duration::from_secs(1);
 /// What a user reads whose password nobody has looked at.
 const BUSY: &str = "the password was not checked, as too much is going on: try again in a moment";
 
@@ -68,8 +66,8 @@ pub(super) struct Login {
     tries: usize,
     /// What was proven so far, where more than one thing has to be.
     proven: Option<Proven>,
-    /// The password that the machine itself took.
-    relayed: Option<Secret>,
+    /// The machine that has taken the password itself, entered by it.
+    entered: Mutex<Option<Connection>>,
 }
 
 impl Login {
@@ -80,8 +78,13 @@ impl Login {
             passwords: 0,
             tries: 0,
             proven: None,
-            relayed: None,
+            entered: Mutex::default(),
         }
+    }
+
+    /// The machine that has taken the password itself, entered by it; once.
+    pub(super) fn entered(&self) -> Option<Connection> {
+        self.entered.lock().take()
     }
 
     /// Lets somebody in. The login is decided then, and not yet told: until it is, words can
@@ -228,7 +231,6 @@ impl Login {
                 uid: route.uid.clone(),
                 owner: route.owner.clone(),
                 proofs: proofs.clone(),
-                password: self.relayed.take(),
             });
         }
         let is_unchecked = verdict == Verdict::Unchecked;
@@ -434,9 +436,7 @@ impl Login {
         };
         match tokio::time::timeout_at(by, asking).await {
             Ok(Ok(connection)) => {
-                let why = Disconnect::new(Reason::BY_APPLICATION, "");
-                tokio::spawn(async move { connection.end(&why, GOODBYE).await });
-                self.relayed = Some(secret);
+                *self.entered.lock() = Some(connection);
                 Verdict::Accept
             }
             Ok(Err(verdict)) => verdict,

@@ -182,7 +182,7 @@ async fn talk(
     shared.metrics.login_seconds.observe(took);
     let mut held = Held::default();
     let machine = tokio::select! {
-        machine = bring(conn, &mut user, server, &mut held) => machine,
+        machine = bring(conn, &mut user, server, login.entered(), &mut held) => machine,
         why = stopped(conn) => Err(why),
     };
     let machine = match machine {
@@ -218,6 +218,7 @@ async fn bring(
     conn: &Conn,
     user: &mut Connection,
     mut login: login::Server,
+    entered: Option<Connection>,
     held: &mut Held,
 ) -> Result<Connection, String> {
     let (words, mut heard) = mpsc::unbounded_channel();
@@ -231,7 +232,7 @@ async fn bring(
         let mut banner = |text| {
             let _ = words.send(text);
         };
-        enter(conn, &mut banner).await
+        enter(conn, entered, &mut banner).await
     };
     let mut entering = pin!(entering);
     let late = Instant::now() + PATIENCE;

@@ -351,7 +351,7 @@ impl Connection {
             self.stream.shutdown().await?;
             // What the peer still says is read: a line that is cut with something unread
             // takes along what was said last.
-            let mut unread = [0; LITTLE];
+            let mut unread = [0; 512];
             while !self.is_closed {
                 self.is_closed = self.stream.read(&mut unread).await? == 0;
             }
