@@ -280,11 +280,6 @@ const ROWS: [Row; 4] = [
                 )],
             ),
             panel(
-                "Channels whose reader does not read",
-                "short",
-                &[("sum by (way) (kite_gateway_held_back_channels)", "{{way}}")],
-            ),
-            panel(
                 "Reports of who is connected",
                 "short",
                 &[
