@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -66,12 +68,16 @@ pub(crate) struct Conn {
     pub(crate) client: OnceLock<String>,
     identity: OnceLock<Identity>,
     channels: AtomicUsize,
+    /// What the user is told on their sessions, and who tells it.
+    warn: UnboundedSender<String>,
+    warnings: Mutex<Option<UnboundedReceiver<String>>>,
     /// Counts what is carried, to see whether anything is.
     carried: AtomicU64,
 }
 
 impl Conn {
     pub(crate) fn new(shared: Arc<Shared>, number: u64, peer: SocketAddr) -> Self {
+        let (warn, warnings) = unbounded_channel();
         Self {
             shared,
             number,
@@ -84,6 +90,8 @@ impl Conn {
             client: OnceLock::new(),
             identity: OnceLock::new(),
             channels: AtomicUsize::new(0),
+            warn,
+            warnings: Mutex::new(Some(warnings)),
             carried: AtomicU64::new(0),
         }
     }
@@ -116,6 +124,17 @@ impl Conn {
     /// Sets who logged in; `false` if somebody has.
     pub(crate) fn identify(&self, identity: Identity) -> bool {
         self.identity.set(identity).is_ok()
+    }
+
+    /// Tells the user something on their sessions.
+    pub(crate) fn warn(&self, words: String) {
+        // Who has no session is not told.
+        let _ = self.warn.send(words);
+    }
+
+    /// What the user is to be told; for one, once.
+    pub(super) fn warnings(&self) -> Option<UnboundedReceiver<String>> {
+        self.warnings.lock().take()
     }
 
     /// Something was carried, either way.

@@ -15,6 +15,8 @@ use crate::route::Route;
 /// Time between two looks. Routes are in memory, and one that has not changed is not
 /// looked at again.
 const EVERY: Duration = Duration::from_secs(1);
+/// How long before a bound strikes its user is told; of short bounds half of them.
+const WARNING: Duration = Duration::from_secs(60);
 /// A route that is not there may be on its way back: an object that could not be read
 /// for a moment is no reason to end what it led to.
 const MISSING: Duration = Duration::from_secs(30);
@@ -50,6 +52,9 @@ struct Seen {
     carried: u64,
     /// When something was carried last.
     used: Instant,
+    /// The user was told that the connection has lasted long, or that nothing is sent.
+    is_told_of_age: bool,
+    is_told_of_rest: bool,
 }
 
 impl Seen {
@@ -60,6 +65,8 @@ impl Seen {
             missing: None,
             carried: conn.carried(),
             used: now,
+            is_told_of_age: false,
+            is_told_of_rest: false,
         }
     }
 
@@ -71,6 +78,7 @@ impl Seen {
             self.used = now;
         }
         let is_over = |most: Duration, since| !most.is_zero() && now - since >= most;
+        self.warn(conn, now);
         if is_over(config.session_longest, self.since) {
             let seconds = config.session_longest.as_secs();
             return Some(format!(
@@ -84,6 +92,32 @@ impl Seen {
             ));
         }
         self.right(conn, now).await
+    }
+
+    /// Tells the user of an end that comes soon.
+    fn warn(&mut self, conn: &Conn, now: Instant) {
+        let config = &conn.shared.config;
+        let is_near = |most: Duration, since| {
+            !most.is_zero() && now - since >= most.saturating_sub(WARNING.min(most / 2))
+        };
+        if is_near(config.session_longest, self.since) && !self.is_told_of_age {
+            self.is_told_of_age = true;
+            let left = (self.since + config.session_longest).saturating_duration_since(now);
+            conn.warn(format!(
+                "this connection ends in {} s, as it has lasted as long as it may",
+                left.as_secs()
+            ));
+        }
+        // Whoever goes on is told anew before the next time.
+        let is_idle = is_near(config.session_idle, self.used);
+        if is_idle && !self.is_told_of_rest {
+            let left = (self.used + config.session_idle).saturating_duration_since(now);
+            conn.warn(format!(
+                "this connection ends in {} s unless something is sent",
+                left.as_secs()
+            ));
+        }
+        self.is_told_of_rest = is_idle;
     }
 
     /// Why the user has no right to it any more.

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use kite_ssh_relay::message::{CHANNEL_OPEN, GLOBAL_REQUEST};
 use kite_ssh_relay::relay::{Channel, Denied, End, Open, Refusal, Request, Rules, Side};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::conn::{Conn, Counted};
@@ -61,6 +62,7 @@ type Listener = (Vec<u8>, u32);
 pub(super) struct Watch {
     conn: Arc<Conn>,
     draining: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    warnings: Option<UnboundedReceiver<String>>,
     /// What is printed waits for its recording.
     writing: Option<Pending<Result<(), Lost>>>,
     /// Whether the user may still open something is asked.
@@ -76,6 +78,7 @@ impl Watch {
         Self {
             conn: Arc::clone(conn),
             draining: Some(Box::pin(draining.cancelled_owned())),
+            warnings: conn.warnings(),
             writing: None,
             asking: None,
             forwards: HashMap::new(),
@@ -188,7 +191,6 @@ impl Rules for Watch {
     }
 
     fn open(&mut self, _by: Side, open: &Open<'_>) -> Result<Note, Refusal> {
-        self.conn.carries();
         let destination = open.destination();
         let detail = destination.map(|(host, port)| {
             let host = String::from_utf8_lossy(host);
@@ -212,7 +214,6 @@ impl Rules for Watch {
         channel: &mut Channel<Note>,
         request: &Request<'_>,
     ) -> Result<(), Denied> {
-        self.conn.carries();
         if by == Side::Server {
             return Ok(());
         }
@@ -280,7 +281,6 @@ impl Rules for Watch {
     }
 
     fn ask_globally(&mut self, by: Side, request: &Request<'_>) -> Result<(), Refusal> {
-        self.conn.carries();
         if by == Side::Server {
             return Ok(());
         }
@@ -333,12 +333,19 @@ impl Rules for Watch {
     }
 
     fn poll_words(&mut self, cx: &mut Context<'_>) -> Poll<String> {
-        let Some(draining) = &mut self.draining else {
+        if let Some(draining) = &mut self.draining
+            && draining.as_mut().poll(cx).is_ready()
+        {
+            self.draining = None;
+            return Poll::Ready(RESTART.to_owned());
+        }
+        let Some(warnings) = &mut self.warnings else {
             return Poll::Pending;
         };
-        std::task::ready!(draining.as_mut().poll(cx));
-        self.draining = None;
-        Poll::Ready(RESTART.to_owned())
+        match std::task::ready!(warnings.poll_recv(cx)) {
+            Some(words) => Poll::Ready(format!("\r\nkite: {words}\r\n")),
+            None => Poll::Pending,
+        }
     }
 
     fn hears(&self, channel: &Channel<Note>) -> bool {

@@ -175,6 +175,14 @@ async fn who_does_nothing_and_who_stays_too_long_is_told_and_ended() {
     .await;
     let _guest = idle.machine("web").await;
     let quiet = Session::start(idle.with_key("ssh")).await;
+    // A client that asks whether anybody is there sends nothing for its user.
+    let mut warned = idle.with_key("ssh");
+    warned.args(["-tt", "-o", "ServerAliveInterval=1"]);
+    warned.args(["-l", "web", "127.0.0.1", "sleep 600"]);
+    warned.stdin(Stdio::null()).stdout(Stdio::null());
+    warned.stderr(Stdio::piped());
+    let mut warned = tokio::process::Command::from(warned);
+    let warned = Session(warned.kill_on_drop(true).spawn().unwrap());
     let mut busy = Session::start(idle.with_key("ssh")).await;
     let told = {
         let ended = quiet.ends();
@@ -190,6 +198,10 @@ async fn who_does_nothing_and_who_stays_too_long_is_told_and_ended() {
     assert!(told.contains(&words), "{told}");
     busy.echoes().await;
     drop(busy);
+    // On a terminal somebody reads it before it strikes.
+    let told = warned.ends().await;
+    let before = told.find("unless something is sent").unwrap();
+    assert!(before < told.find(&words).unwrap(), "{told}");
     idle.end().await;
 
     let short = bed(Config {
