@@ -248,17 +248,17 @@ async fn bring(
         };
         let step = hold(user, held, step).await;
         match step.map_err(|error| lost(&error))? {
-            Step::Heard(text) => {
-                if let Ok(banner) = login.banner(&text) {
-                    say(user, &banner)?;
-                }
-            }
+            Step::Heard(text) => tell(user, &login, &text)?,
             Step::Late => accept(user, &mut login)?,
             Step::Entered(entered) => {
                 let machine = entered.map_err(|error| {
                     let text = error.to_string();
                     text.strip_prefix("kite: ").unwrap_or(&text).to_owned()
                 })?;
+                // What was said last has not been heard yet.
+                while let Ok(text) = heard.try_recv() {
+                    tell(user, &login, &text)?;
+                }
                 if !is_told {
                     accept(user, &mut login)?;
                 }
@@ -288,6 +288,14 @@ fn lost(error: &ConnectionError) -> String {
 
 fn say(user: &mut Connection, message: &[u8]) -> Result<(), String> {
     user.send(message, &[]).map_err(|error| error.to_string())
+}
+
+/// Words before the login is answered; nobody hears them later.
+fn tell(user: &mut Connection, login: &login::Server, text: &[u8]) -> Result<(), String> {
+    match login.banner(text) {
+        Ok(banner) => say(user, &banner),
+        Err(_) => Ok(()),
+    }
 }
 
 fn accept(user: &mut Connection, login: &mut login::Server) -> Result<(), String> {

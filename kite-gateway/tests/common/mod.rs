@@ -492,7 +492,7 @@ impl Session {
     }
 }
 
-fn private_file(path: &Path, content: &[u8], mode: u32) {
+pub fn private_file(path: &Path, content: &[u8], mode: u32) {
     std::fs::write(path, content).unwrap();
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }

@@ -9,6 +9,7 @@ mod attack;
 mod common;
 mod connections;
 mod defence;
+mod direct;
 mod host;
 mod hostile_vm;
 mod interop;
