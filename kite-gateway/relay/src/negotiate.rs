@@ -17,6 +17,9 @@ pub const EXT_INFO_CLIENT: &str = "ext-info-c";
 /// Names among the methods that tell something, and are none.
 const SIGNS: [&str; 4] = [STRICT_CLIENT, STRICT_SERVER, EXT_INFO_CLIENT, "ext-info-s"];
 
+/// Bytes of a peer's list that are told.
+const LONGEST_TOLD: usize = 512;
+
 /// The longest name (RFC 4251 §6).
 const LONGEST_NAME: usize = 64;
 
@@ -66,7 +69,9 @@ impl std::fmt::Debug for Names {
 
 impl std::fmt::Display for Names {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.0.escape_ascii())
+        let cut = &self.0[..self.0.len().min(LONGEST_TOLD)];
+        let more = if cut.len() < self.0.len() { "…" } else { "" };
+        write!(f, "{}{more}", cut.escape_ascii())
     }
 }
 

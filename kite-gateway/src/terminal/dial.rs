@@ -119,6 +119,8 @@ fn ssh_config(host_key: &PublicKey, limits: Limits) -> client::Config {
     client::Config {
         client_id: SshId::Standard("SSH-2.0-Kite".into()),
         window_size: WINDOW,
+        // Pieces of what is printed that wait for whoever reads it.
+        channel_buffer_size: 8,
         inactivity_timeout: None,
         // TCP's own keepalive finds dead machines.
         keepalive_interval: None,

@@ -186,7 +186,8 @@ impl Conn {
         let metrics = &self.shared.metrics;
         metrics.channels_total.get_or_create(&labels).inc();
         metrics.channels.get_or_create(&labels).inc();
-        self.channels.fetch_add(1, Ordering::Relaxed);
+        self.channels
+            .fetch_add(usize::from(kind != LISTENER), Ordering::Relaxed);
         Counted {
             conn: Arc::clone(self),
             labels,
@@ -203,6 +204,8 @@ pub(crate) struct Counted {
     started: Instant,
 }
 
+/// What a listener for forwards is counted as, which is no channel.
+pub(crate) const LISTENER: &str = "forward";
 /// Longest command or destination that is kept for the records.
 const MAX_DETAIL: usize = 1024;
 
@@ -227,7 +230,10 @@ impl Counted {
     ) {
         let metrics = &self.conn.shared.metrics;
         metrics.channels.get_or_create(&self.labels).dec();
-        self.conn.channels.fetch_sub(1, Ordering::Relaxed);
+        let is_channel = self.labels.kind != LISTENER;
+        self.conn
+            .channels
+            .fetch_sub(usize::from(is_channel), Ordering::Relaxed);
         for (way, bytes) in [(Way::Up, bytes_up), (Way::Down, bytes_down)] {
             let labels = WayLabels { way };
             metrics.bytes_total.get_or_create(&labels).inc_by(bytes);

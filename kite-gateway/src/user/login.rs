@@ -64,6 +64,7 @@ pub(super) struct Login {
     workers: Workers,
     passwords: usize,
     tries: usize,
+    refused: usize,
     /// What was proven so far, where more than one thing has to be.
     proven: Option<Proven>,
     /// The machine that has taken the password itself, entered by it.
@@ -77,6 +78,7 @@ impl Login {
             workers: conn.shared.workers.clone(),
             passwords: 0,
             tries: 0,
+            refused: 0,
             proven: None,
             entered: Mutex::default(),
         }
@@ -133,12 +135,15 @@ impl Login {
             }
             Asked::Request { user, request } => (user, request),
         };
-        self.tries += 1;
-        if self.tries > self.conn.shared.config.max_auth_requests {
-            return Err(LoginEnd::Tries);
-        }
         let name = String::from_utf8_lossy(&name).into_owned();
         let decided = self.judge(&name, request, login).await?;
+        // Questions and keys that are worth a signature are steps on the way.
+        self.tries += 1;
+        self.refused += usize::from(decided == Decided::Reject);
+        let most = self.conn.shared.config.max_auth_requests;
+        if decided != Decided::Accept && (self.refused > most || self.tries > 4 * most) {
+            return Err(LoginEnd::Tries);
+        }
         let answer = match decided {
             Decided::Accept => return Ok(Some(decided)),
             Decided::Part => login.accept_in_part(PASSWORDS)?,

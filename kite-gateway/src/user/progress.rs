@@ -31,6 +31,11 @@ impl Progress {
         self.keyed.cancel();
     }
 
+    /// Whether keys are exchanged.
+    pub(super) fn has_keys(&self) -> bool {
+        self.keyed.is_cancelled()
+    }
+
     /// Somebody has logged in: the place is free for the next one.
     pub(super) fn is_logged_in(&self) {
         self.logged_in.cancel();

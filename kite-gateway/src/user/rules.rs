@@ -11,7 +11,7 @@ use kite_ssh_relay::relay::{Channel, Denied, End, Open, Refusal, Request, Rules,
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::conn::{Conn, Counted};
+use super::conn::{Conn, Counted, LISTENER};
 use super::enter::current;
 use crate::audit::{Event, Purpose};
 use crate::recording::{Lost, RECORDED, Recording, Recordings, Terminal};
@@ -65,6 +65,7 @@ pub(super) struct Watch {
     warnings: Option<UnboundedReceiver<String>>,
     /// What is printed waits for its recording.
     writing: Option<Pending<Result<(), Lost>>>,
+    is_lost: bool,
     /// Whether the user may still open something is asked.
     asking: Option<Pending<Result<(), Refusal>>>,
     forwards: HashMap<Listener, Counted>,
@@ -80,6 +81,7 @@ impl Watch {
             draining: Some(Box::pin(draining.cancelled_owned())),
             warnings: conn.warnings(),
             writing: None,
+            is_lost: false,
             asking: None,
             forwards: HashMap::new(),
             asked: VecDeque::new(),
@@ -124,7 +126,18 @@ impl Watch {
         Ok(begun)
     }
 
-    fn is_lost(&self) {
+    /// Something begins on a session, whose user is told what there is to tell.
+    fn begins(&self, channel: &mut Channel<Note>) {
+        if channel.note.recording.is_some() {
+            channel.tell(format!("{RECORDED}\r\n"));
+        }
+        if channel.note.is_interactive && self.draining.is_none() {
+            channel.tell(RESTART);
+        }
+    }
+
+    fn lose(&mut self) {
+        self.is_lost = true;
         let words = unrecorded("it could not be written any more");
         self.conn
             .kill(words.strip_prefix("kite: ").unwrap_or(&words));
@@ -259,6 +272,9 @@ impl Rules for Watch {
                 note.terminal.get_or_insert(terminal);
             }
             self.record(channel)?;
+            if !request.wants_reply {
+                self.begins(channel);
+            }
         }
         if request.wants_reply {
             channel.note.asked.push_back(starts);
@@ -274,9 +290,7 @@ impl Rules for Watch {
             && is_granted
         {
             channel.note.describe(purpose, words, true);
-            if channel.note.recording.is_some() {
-                channel.tell(format!("{RECORDED}\r\n"));
-            }
+            self.begins(channel);
         }
     }
 
@@ -304,15 +318,19 @@ impl Rules for Watch {
         Ok(())
     }
 
-    fn answered_globally(&mut self, by: Side, is_granted: bool) {
+    fn answered_globally(&mut self, by: Side, granted: Option<&[u8]>) {
         if by == Side::Server {
             return;
         }
-        if let Some(Some(listener)) = self.asked.pop_front()
-            && is_granted
+        if let Some(Some(mut listener)) = self.asked.pop_front()
+            && let Some(reply) = granted
             && self.forwards.len() < MOST_FORWARDS
         {
-            let counted = self.conn.count("forward");
+            // The machine says which port it has chosen, where it was to choose one.
+            if let (0, Some(chosen)) = (listener.1, reply.first_chunk()) {
+                listener.1 = u32::from_be_bytes(*chosen);
+            }
+            let counted = self.conn.count(LISTENER);
             if let Some(before) = self.forwards.insert(listener.clone(), counted) {
                 close(&listener, before);
             }
@@ -326,8 +344,12 @@ impl Rules for Watch {
             let written = std::task::ready!(writing.as_mut().poll(cx));
             self.writing = None;
             if written.is_err() {
-                self.is_lost();
+                self.lose();
             }
+        }
+        // Nothing more passes until the connection has ended.
+        if self.is_lost && from == Side::Server {
+            return Poll::Pending;
         }
         Poll::Ready(())
     }
@@ -369,7 +391,7 @@ impl Rules for Watch {
                 let recording = Arc::clone(recording);
                 self.writing = Some(Box::pin(async move { recording.printed(&data).await }));
             }
-            Err(Lost) => self.is_lost(),
+            Err(Lost) => self.lose(),
         }
     }
 
@@ -388,6 +410,10 @@ impl Rules for Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        // What the user has read is recorded, if the disk is only slow.
+        if let Some(writing) = self.writing.take() {
+            tokio::spawn(writing);
+        }
         for (listener, counted) in self.forwards.drain() {
             close(&listener, counted);
         }

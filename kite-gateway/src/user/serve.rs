@@ -171,7 +171,7 @@ async fn talk(
             end => end.to_string(),
         }),
         missed = progress.missed(&shared.config) => Err(missed.to_owned()),
-        () = shared.draining.cancelled() => Err("gateway shut down".to_owned()),
+        () = drained(shared, progress) => Err("gateway shut down".to_owned()),
         () = conn.killed.cancelled() => Err(conn.reason().to_owned()),
     };
     let server = match logged_in {
@@ -208,6 +208,14 @@ async fn talk(
             text.unwrap_or(&told.text).to_owned()
         }
         ended => ended.to_string(),
+    }
+}
+
+/// Waits until nobody new is served; who has exchanged keys may log in as long as others go on.
+async fn drained(shared: &Shared, progress: &Progress) {
+    shared.draining.cancelled().await;
+    if progress.has_keys() {
+        shared.closing.cancelled().await;
     }
 }
 
@@ -251,14 +259,14 @@ async fn bring(
             Step::Heard(text) => tell(user, &login, &text)?,
             Step::Late => accept(user, &mut login)?,
             Step::Entered(entered) => {
-                let machine = entered.map_err(|error| {
-                    let text = error.to_string();
-                    text.strip_prefix("kite: ").unwrap_or(&text).to_owned()
-                })?;
                 // What was said last has not been heard yet.
                 while let Ok(text) = heard.try_recv() {
                     tell(user, &login, &text)?;
                 }
+                let machine = entered.map_err(|error| {
+                    let text = error.to_string();
+                    text.strip_prefix("kite: ").unwrap_or(&text).to_owned()
+                })?;
                 if !is_told {
                     accept(user, &mut login)?;
                 }

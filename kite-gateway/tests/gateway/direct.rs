@@ -128,8 +128,10 @@ async fn what_the_vm_says_is_read_as_it_says_it() {
         assert!(text(&output.stderr).contains("for the crew only"));
     }
     // A destination that refuses, and a channel that the VM does not have.
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let closed = closed.local_addr().unwrap().to_string();
+    let closed = {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        free.local_addr().unwrap().to_string()
+    };
     let outputs = both.run(&["-W", &closed], &[]).await;
     alike(&outputs);
     for output in &outputs {
@@ -212,7 +214,7 @@ async fn a_second_try_of_paramiko_is_answered() {
     assert_eq!(text(&output.stdout), "in\n", "{}", text(&output.stderr));
 }
 
-/// PuTTY asks for a terminal and a shell at once, and types when it has heard of both.
+/// `PuTTY` asks for a terminal and a shell at once, and types when it has heard of both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn putty_types_after_a_login_that_has_started_the_vm() {
     if Command::new("plink").arg("--version").output().is_err() {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::io::poll_read_buf;
 use zeroize::Zeroize as _;
 
@@ -20,11 +21,18 @@ pub use workers::Workers;
 use crate::message::{Disconnect, USERAUTH_61, USERAUTH_REQUEST};
 use crate::transport::{Config, Done, Step, Transport, TransportError};
 
+/// Keys that last longer are changed, however little has passed.
+const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Bytes that are read where nothing is expected, on the stack: an idle connection has no
 /// buffer.
 const LITTLE: usize = 4 * 1024;
 /// Bytes that are read at once where much comes.
 const MUCH: usize = 128 * 1024;
+/// Bytes that may wait before a login, and after it, until their reader has taken some: a peer
+/// that makes answers necessary and reads none is not read either. The latter is more than a
+/// relay lets wait, which goes on reading meanwhile.
+const SAID_TO_STRANGERS: usize = 64 * 1024;
+const SAID: usize = 1024 * 1024;
 /// A buffer that is kept although it is empty.
 const KEPT: usize = 1024;
 
@@ -44,6 +52,9 @@ pub enum ConnectionError {
     /// The peer breaks the protocol.
     #[error(transparent)]
     Transport(#[from] TransportError),
+    /// The peer says more than is held of it.
+    #[error("more was said than is held")]
+    Flood,
     /// What was to be computed was not.
     #[error("the key exchange was not computed")]
     Work,
@@ -78,6 +89,10 @@ pub struct Connection {
     /// What is said, and how much of it is written.
     out: Vec<u8>,
     written: usize,
+    /// What may wait.
+    most: usize,
+    /// When keys were changed last, by us.
+    keyed: Instant,
     job: Option<JoinHandle<Option<Done>>>,
     is_closed: bool,
 }
@@ -101,6 +116,7 @@ impl Drop for Connection {
         if let Some(job) = &self.job {
             job.abort();
         }
+        self.wipe();
     }
 }
 
@@ -126,6 +142,8 @@ impl Connection {
             message: 0..0,
             out,
             written: 0,
+            most: SAID_TO_STRANGERS,
+            keyed: Instant::now(),
             job: None,
             is_closed: false,
         })
@@ -184,6 +202,7 @@ impl Connection {
 
     /// The login is over: longer packets are taken.
     pub fn open_wide(&mut self) {
+        self.most = SAID;
         self.transport.open_wide();
     }
 
@@ -192,7 +211,14 @@ impl Connection {
     /// # Errors
     /// As [`Transport::rekey`].
     pub fn rekey(&mut self) -> Result<(), TransportError> {
+        self.keyed = Instant::now();
         self.transport.rekey(&mut self.out)
+    }
+
+    /// Whether keys are to be changed, by what has passed or after a day.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.transport.is_due() || self.keyed.elapsed() > DAY
     }
 
     /// The next thing that the peer does; what was said is written meanwhile.
@@ -219,17 +245,16 @@ impl Connection {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Event, ConnectionError>> {
         self.used += std::mem::take(&mut self.taken);
-        if let [USERAUTH_REQUEST | USERAUTH_61, ..] = self.message() {
-            let message = std::mem::take(&mut self.message);
-            self.input[message].zeroize();
-        }
-        self.message = 0..0;
+        self.wipe();
         loop {
             if let Some(job) = &mut self.job {
                 let done = ready!(Pin::new(job).poll(cx));
                 self.job = None;
                 let done = done.ok().flatten().ok_or(ConnectionError::Work)?;
                 self.transport.done(done, &mut self.out)?;
+            }
+            if self.waiting() > self.most {
+                ready!(self.poll_write(cx))?;
             }
             let next = self
                 .transport
@@ -264,6 +289,15 @@ impl Connection {
                     return Poll::Ready(Err(ConnectionError::Disconnected(told)));
                 }
             }
+        }
+    }
+
+    /// The message was read; one of a login may have a password.
+    fn wipe(&mut self) {
+        let is_of_a_login = matches!(self.message(), [USERAUTH_REQUEST | USERAUTH_61, ..]);
+        let message = std::mem::take(&mut self.message);
+        if is_of_a_login {
+            self.input[message].zeroize();
         }
     }
 

@@ -27,6 +27,9 @@ pub enum Request {
     Unknown(Vec<u8>),
 }
 
+/// The least modulus of an RSA key that is taken, in bits.
+const LEAST_RSA: u32 = 2048;
+
 /// A key that is offered.
 #[derive(Debug, Clone)]
 pub struct Offered {
@@ -50,7 +53,8 @@ impl Offered {
             let key = KeyData::decode(reader).ok()?;
             (reader.is_empty().then_some(key)?, None)
         };
-        let fits = Algorithm::of(&key).contains(&algorithm);
+        let is_weak = key.rsa().is_some_and(|key| key.key_size() < LEAST_RSA);
+        let fits = Algorithm::of(&key).contains(&algorithm) && !is_weak;
         fits.then_some(Self {
             algorithm,
             key,

@@ -9,9 +9,13 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::hmac;
 use aws_lc_rs::iv::FixedLength;
+use zeroize::Zeroizing;
 
 use super::LENGTH;
 use super::suite::{CtrKey, Keys, Mac, Suite};
+
+/// Bytes that counter mode turns at once.
+const PIECE: usize = 2048;
 
 /// The nonce of AES-GCM (RFC 5647 §7.1): four bytes that stay and a counter of eight.
 pub(super) struct Invocation {
@@ -44,8 +48,6 @@ impl Invocation {
 pub(super) struct Counted {
     stream: StreamingEncryptingKey,
     mac: hmac::Key,
-    /// Where the cipher writes, which does not write in place.
-    scratch: Vec<u8>,
 }
 
 impl Counted {
@@ -64,18 +66,21 @@ impl Counted {
         Ok(Self {
             stream: StreamingEncryptingKey::less_safe_ctr(key, start)?,
             mac: hmac::Key::new(hash, &keys.mac),
-            scratch: Vec::new(),
         })
     }
 
     /// Encrypts or decrypts: the two are the same.
     fn turn(&mut self, data: &mut [u8]) -> Result<(), Unspecified> {
-        self.scratch.resize(data.len(), 0);
-        let done = self.stream.less_safe_update(data, &mut self.scratch)?;
-        if done.written().len() != data.len() {
-            return Err(Unspecified);
+        // The cipher does not write in place; what it writes may be a password.
+        let mut scratch = Zeroizing::new([0; PIECE]);
+        for piece in data.chunks_mut(PIECE) {
+            let scratch = &mut scratch[..piece.len()];
+            let done = self.stream.less_safe_update(piece, scratch)?;
+            if done.written().len() != piece.len() {
+                return Err(Unspecified);
+            }
+            piece.copy_from_slice(scratch);
         }
-        data.copy_from_slice(&self.scratch);
         Ok(())
     }
 

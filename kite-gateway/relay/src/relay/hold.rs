@@ -8,7 +8,9 @@ use crate::io::{Connection, ConnectionError, Event};
 use crate::message::{GLOBAL_REQUEST, IGNORE, REQUEST_FAILURE};
 use crate::wire::Fields;
 
-/// Bytes that are held; beyond that the user is not read.
+/// What a message takes beside its bytes.
+const EACH: usize = 64;
+/// Bytes that are held; whoever says more than that is let go.
 const MOST: usize = 64 * 1024;
 
 /// What a user has said, in order.
@@ -17,6 +19,8 @@ pub struct Held {
     /// Each with the number of its packet.
     pub(super) messages: Vec<(u32, Vec<u8>)>,
     bytes: usize,
+    /// Something is asked that the server answers.
+    waits: bool,
 }
 
 /// What is to be said to a user whose message was taken.
@@ -36,11 +40,11 @@ impl Held {
     fn take(&mut self, sequence: u32, message: &[u8]) -> Say {
         let is_keepalive = global(message)
             .is_some_and(|(name, wants_reply)| wants_reply && name.starts_with(b"keepalive@"));
-        let waits = |(_, message): &(u32, Vec<u8>)| global(message).is_some_and(|(_, it)| it);
-        if is_keepalive && !self.messages.iter().any(waits) {
+        if is_keepalive && !self.waits {
             return Say::Reply;
         }
-        self.bytes += message.len();
+        self.waits |= global(message).is_some_and(|(_, wants_reply)| wants_reply);
+        self.bytes += message.len() + EACH;
         self.messages.push((sequence, message.to_vec()));
         if is_keepalive {
             Say::Ignore
@@ -60,10 +64,10 @@ fn global(message: &[u8]) -> Option<(&[u8], bool)> {
 }
 
 /// Holds what a user says while something else is waited for. There can be no data among it, as
-/// no channel is confirmed: it is little, and the user is not read beyond a bound.
+/// no channel is confirmed: it is little.
 ///
 /// # Errors
-/// The user's connection ends.
+/// The user's connection ends, or the user says more than is held.
 pub async fn hold<F: Future>(
     user: &mut Connection,
     held: &mut Held,
@@ -74,7 +78,10 @@ pub async fn hold<F: Future>(
         if let Poll::Ready(output) = until.as_mut().poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        while held.bytes < MOST {
+        loop {
+            if held.bytes > MOST {
+                return Poll::Ready(Err(ConnectionError::Flood));
+            }
             match user.poll_next(cx) {
                 Poll::Ready(Ok(Event::Message { sequence })) => {
                     match held.take(sequence, user.message()) {

@@ -14,6 +14,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -128,10 +129,11 @@ pub async fn relay<R: Rules>(
     let mut pair = Pair {
         ends: [user, server],
         parked: [None, None],
+        held: held.messages.into(),
         passing,
     };
     let mut stop = pin!(stop);
-    let ended = match pair.begin(held, rules) {
+    let ended = match pair.begin() {
         Err(ended) => ended,
         Ok(()) => {
             std::future::poll_fn(|cx| {
@@ -161,24 +163,17 @@ struct Pair<N> {
     ends: [Connection; 2],
     /// The number of a message that has come and does not pass yet.
     parked: [Option<u32>; 2],
+    /// What the user has said before all else.
+    held: VecDeque<(u32, Vec<u8>)>,
     passing: Passing<N>,
 }
 
 impl<N: Default> Pair<N> {
-    /// Says what comes before all else, and what the user has said.
-    fn begin<R: Rules<Note = N>>(&mut self, held: Held, rules: &mut R) -> Result<(), Ended> {
+    /// Says what comes before all else.
+    fn begin(&mut self) -> Result<(), Ended> {
         self.ends.iter_mut().for_each(Connection::open_wide);
         if let Some(announcement) = self.passing.announcement() {
             self.send(Side::User, &announcement)?;
-        }
-        for (sequence, message) in held.messages {
-            let outcome = self.passing.take(Side::User, &message, Ok(()), rules);
-            let outcome = outcome.map_err(|why| broken(Side::User, why))?;
-            if outcome.passes {
-                let message = outcome.instead.as_ref().unwrap_or(&message);
-                self.send(Side::Server, message)?;
-            }
-            self.say(Side::User, sequence, outcome)?;
         }
         Ok(())
     }
@@ -218,10 +213,14 @@ impl<N: Default> Pair<N> {
                 }
             }
             if passed >= TURN {
+                self.rekey()?;
                 return Ok(true);
             }
             // What was written or exchanged meanwhile may let pass what did not before.
-            let can_pass = |from: Side| waits[from.index()] && self.takes(from.other());
+            let can_pass = |from: Side| {
+                let is_taken = waits[from.index()] && self.takes(from.other());
+                is_taken && !self.passing.has_to_wait(from, self.message(from))
+            };
             if !SIDES.into_iter().any(can_pass) && !self.rekey()? {
                 return Ok(false);
             }
@@ -240,6 +239,8 @@ impl<N: Default> Pair<N> {
         while *passed < TURN && rules.poll_ready(from, cx).is_ready() {
             let sequence = if let Some(sequence) = self.parked[from.index()] {
                 sequence
+            } else if let (Side::User, Some((sequence, _))) = (from, self.held.front()) {
+                *sequence
             } else {
                 match self.end(from).poll_next(cx) {
                     Poll::Pending => break,
@@ -254,7 +255,10 @@ impl<N: Default> Pair<N> {
             if !self.takes(from.other()) {
                 return Ok(true);
             }
-            let message = self.ends[from.index()].message();
+            let message = self.message(from);
+            if self.passing.has_to_wait(from, message) {
+                return Ok(true);
+            }
             let Poll::Ready(may) = rules.poll_pass(from, message, cx) else {
                 break;
             };
@@ -266,6 +270,14 @@ impl<N: Default> Pair<N> {
 
     fn end(&mut self, side: Side) -> &mut Connection {
         &mut self.ends[side.index()]
+    }
+
+    /// The message of a side's that has come.
+    fn message(&self, from: Side) -> &[u8] {
+        match (from, self.held.front()) {
+            (Side::User, Some((_, message))) => message,
+            _ => self.ends[from.index()].message(),
+        }
     }
 
     /// Whether something may be said to a side now.
@@ -292,7 +304,12 @@ impl<N: Default> Pair<N> {
             Side::User => (user, server),
             Side::Server => (server, user),
         };
-        let message = source.message();
+        let held = match from {
+            Side::User => self.held.pop_front(),
+            Side::Server => None,
+        };
+        let held = held.as_ref().map(|(_, message)| message.as_slice());
+        let message = held.unwrap_or_else(|| source.message());
         let length = message.len();
         let outcome = self.passing.take(from, message, may, rules);
         let outcome = outcome.map_err(|why| broken(from, why))?;
@@ -324,7 +341,7 @@ impl<N: Default> Pair<N> {
             return Ok(false);
         }
         for side in SIDES {
-            if self.end(side).transport().is_due() {
+            if self.end(side).is_due() {
                 let asked = self.end(side).rekey();
                 asked.map_err(|why| lost(side, why))?;
                 return Ok(true);

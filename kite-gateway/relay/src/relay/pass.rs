@@ -26,6 +26,10 @@ const HOST_KEYS: &str = "hostkeys-00@openssh.com";
 /// Asks the server to show that it has them.
 const HOST_KEYS_PROVE: &str = "hostkeys-prove-00@openssh.com";
 
+/// How often a user may have the host keys proved. Clients ask once, of those that are new to
+/// them.
+const MOST_PROOFS: u32 = 4;
+
 /// How a side breaks the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -44,9 +48,6 @@ pub enum Broken {
     /// The number stands for another channel.
     #[error("channel {0} is asked for twice")]
     Twice(u32),
-    /// A reply to nothing.
-    #[error("message {0} replies to nothing")]
-    NoRequest(u8),
     /// Nothing of the connection protocol.
     #[error("message {0} after the login")]
     Forbidden(u8),
@@ -105,6 +106,8 @@ pub(super) struct Passing<N> {
     /// What the user has asked the server to open.
     wants_x11: bool,
     wants_agent: bool,
+    /// How often the user has had the relay's host keys proved.
+    proofs: u32,
     /// The relay's own, and what names the user's connection.
     host_keys: Vec<Arc<SigningKey>>,
     session: Vec<u8>,
@@ -121,6 +124,7 @@ impl<N: Default> Passing<N> {
             socket_forwards: 0,
             wants_x11: false,
             wants_agent: false,
+            proofs: 0,
             host_keys: settings.host_keys.clone(),
             session: session.to_vec(),
         }
@@ -194,8 +198,11 @@ impl<N: Default> Passing<N> {
             }
             REQUEST_SUCCESS | REQUEST_FAILURE => {
                 let asked = &mut self.replies[from.other().index()];
-                let says = asked.passed().ok_or(Broken::NoRequest(number))?;
-                rules.answered_globally(from.other(), number == REQUEST_SUCCESS);
+                let Some(says) = asked.passed() else {
+                    return Ok(Outcome::default());
+                };
+                let granted = (number == REQUEST_SUCCESS).then_some(rest);
+                rules.answered_globally(from.other(), granted);
                 Ok(passed(to(from.other(), says)))
             }
             // What was on its way when the login succeeded.
@@ -228,8 +235,16 @@ impl<N: Default> Passing<N> {
         }
         let entry = match self.channels.find(from, channel) {
             Ok(entry) => entry,
-            // Room for data of a channel that has just gone: OpenSSH takes that, too.
-            Err(NoChannel) if number == CHANNEL_WINDOW_ADJUST => return Ok(Outcome::default()),
+            // Room for data of a channel that has just gone, and replies that nobody waits for:
+            // others drop these, too.
+            Err(NoChannel)
+                if matches!(
+                    number,
+                    CHANNEL_WINDOW_ADJUST | CHANNEL_SUCCESS | CHANNEL_FAILURE
+                ) =>
+            {
+                return Ok(Outcome::default());
+            }
             Err(NoChannel) => return Err(no_channel(number, channel)),
         };
         if entry.is_ended {
@@ -252,6 +267,10 @@ impl<N: Default> Passing<N> {
                     .map_err(malformed)?;
                 let request = Request::new(name, wants_reply, fields);
                 if let Err(denied) = rules.ask(from, &mut entry.channel, &request) {
+                    // Whoever has closed it hears no more of it.
+                    if entry.is_closed_by(from.other()) {
+                        return Ok(Outcome::default());
+                    }
                     let says = match (denied, from) {
                         (Denied::Ended { words, status }, Side::User) => {
                             ended(entry, wants_reply, words, status)
@@ -274,9 +293,24 @@ impl<N: Default> Passing<N> {
                     self.wants_agent |= name == b"auth-agent-req@openssh.com";
                 }
             }
+            CHANNEL_EOF => entry.has_ended[from.index()] = true,
+            CHANNEL_WINDOW_ADJUST if from == Side::User => {
+                let more = fields.number().map_err(malformed)?;
+                let kept = entry.keep_back(more);
+                if kept > 0 {
+                    let rest = Message::new(number).number(channel).number(more - kept);
+                    return Ok(Outcome {
+                        passes: more > kept,
+                        instead: Some(rest.done()),
+                        ..Outcome::default()
+                    });
+                }
+            }
             CHANNEL_SUCCESS | CHANNEL_FAILURE => {
                 let asked = &mut entry.replies[from.other().index()];
-                let says = asked.passed().ok_or(Broken::NoRequest(number))?;
+                let Some(says) = asked.passed() else {
+                    return Ok(Outcome::default());
+                };
                 let granted = number == CHANNEL_SUCCESS;
                 rules.answered(from.other(), &mut entry.channel, granted);
                 let mut says = to(from.other(), says);
@@ -379,7 +413,10 @@ impl<N: Default> Passing<N> {
         // the user has.
         match (from, request.name) {
             (Side::User, name) if name == HOST_KEYS_PROVE.as_bytes() => {
-                let proved = prove(&self.host_keys, &self.session, request);
+                self.proofs += 1;
+                let asks = self.proofs <= MOST_PROOFS && request.wants_reply;
+                let proved = asks.then(|| prove(&self.host_keys, &self.session, request));
+                let proved = proved.flatten();
                 return answer(proved.unwrap_or_else(|| vec![REQUEST_FAILURE]));
             }
             (Side::Server, name) if name == HOST_KEYS.as_bytes() => {
@@ -406,6 +443,23 @@ impl<N: Default> Passing<N> {
             }
         }
         Ok(Outcome::pass())
+    }
+
+    /// Whether a message has to wait as it gives a channel a number that is still that of one
+    /// which the relay has ended, and the other side has not closed.
+    pub(super) fn has_to_wait(&self, from: Side, message: &[u8]) -> bool {
+        let number = match message.split_first() {
+            Some((&CHANNEL_OPEN, rest)) => {
+                let mut fields = Fields(rest);
+                fields.string().and_then(|_| fields.number())
+            }
+            Some((&CHANNEL_OPEN_CONFIRMATION, rest)) => {
+                let mut fields = Fields(rest);
+                fields.number().and_then(|_| fields.number())
+            }
+            _ => return false,
+        };
+        number.is_ok_and(|number| self.channels.is_ended(from, number))
     }
 
     /// Words for the user on all channels that hear them.
@@ -461,9 +515,11 @@ fn ended<N>(
     entry.channel.tell(words);
     says.extend(entry.words());
     let exit = of(CHANNEL_REQUEST, user).string("exit-status");
-    let exit = exit.boolean(false).number(status).done();
-    let [eof, close] = [CHANNEL_EOF, CHANNEL_CLOSE].map(|number| of(number, user).done());
-    says.extend([exit, eof, close].map(|message| (Side::User, message)));
+    says.push((Side::User, exit.boolean(false).number(status).done()));
+    if !entry.has_ended[Side::Server.index()] {
+        says.push((Side::User, of(CHANNEL_EOF, user).done()));
+    }
+    says.push((Side::User, of(CHANNEL_CLOSE, user).done()));
     says.push((Side::Server, of(CHANNEL_CLOSE, server).done()));
     entry.is_ended = true;
     says
@@ -493,7 +549,9 @@ fn no_channel(message: u8, channel: u32) -> Broken {
 fn prove(keys: &[Arc<SigningKey>], session: &[u8], request: &Request<'_>) -> Option<Vec<u8>> {
     let mut asked = request.fields();
     let mut message = Message::new(REQUEST_SUCCESS);
+    let mut left = keys.len();
     while !asked.0.is_empty() {
+        left = left.checked_sub(1)?;
         let blob = asked.string().ok()?;
         let key = keys.iter().find(|key| key.blob() == blob)?;
         let mut signed = Vec::new();

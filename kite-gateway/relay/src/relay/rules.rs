@@ -210,8 +210,8 @@ pub trait Rules {
         Ok(())
     }
 
-    /// What was asked of the whole connection is granted, or is not.
-    fn answered_globally(&mut self, _by: Side, _granted: bool) {}
+    /// What was asked of the whole connection is granted, with what is said to it, or is not.
+    fn answered_globally(&mut self, _by: Side, _granted: Option<&[u8]>) {}
 
     /// Judges a message of a side's before all else: whoever has to ask somebody first does so
     /// here. It is asked again until it is ready. What is refused is so where a channel, or

@@ -20,8 +20,11 @@ pub(super) struct Entry<N> {
     closed: [bool; 2],
     /// What the user, and the server, wait for.
     pub(super) replies: [Replies; 2],
-    /// Bytes of the user's window of which the server does not know.
+    /// Bytes of the user's window of which the server does not know, and how many those were.
     reserve: u32,
+    whole_reserve: u32,
+    /// Who says no more on it.
+    pub(super) has_ended: [bool; 2],
     /// The relay has ended it towards both sides, and waits for them to close it.
     pub(super) is_ended: bool,
 }
@@ -45,6 +48,18 @@ impl<N> Entry<N> {
         self.numbers[side.index()]
     }
 
+    /// The user has room for so many bytes more: those of them that the server does not hear
+    /// of, as they are for words again.
+    pub(super) fn keep_back(&mut self, more: u32) -> u32 {
+        let kept = more.min(self.whole_reserve - self.reserve);
+        self.reserve += kept;
+        kept
+    }
+
+    pub(super) fn is_closed_by(&self, side: Side) -> bool {
+        self.closed[side.index()]
+    }
+
     /// What is to be told to the user, as far as the reserve suffices.
     pub(super) fn words(&mut self) -> Vec<(Side, Vec<u8>)> {
         let words = std::mem::take(&mut self.channel.words);
@@ -54,7 +69,9 @@ impl<N> Entry<N> {
         let mut said = Vec::new();
         for words in words {
             let length = u32::try_from(words.len()).unwrap_or(u32::MAX);
-            let is_open = self.numbers.iter().all(Option::is_some) && self.closed == [false, false];
+            let is_open = self.numbers.iter().all(Option::is_some)
+                && self.closed == [false, false]
+                && !self.has_ended[Side::Server.index()];
             if let Some(left) = self.reserve.checked_sub(length).filter(|_| is_open) {
                 self.reserve = left;
                 let message = Message::new(CHANNEL_EXTENDED_DATA).number(number);
@@ -103,6 +120,8 @@ impl<N> Table<N> {
             closed: [false, false],
             replies: [Replies::default(), Replies::default()],
             reserve,
+            whole_reserve: reserve,
+            has_ended: [false, false],
             is_ended: false,
         };
         self.entries.insert(key, entry);
@@ -112,6 +131,13 @@ impl<N> Table<N> {
     /// Whether a side may give that number to a channel it asks for.
     pub(super) fn is_free(&self, by: Side, number: u32) -> bool {
         !self.keys[by.index()].contains_key(&number)
+    }
+
+    /// Whether that number of a side's is one of a channel that the relay has ended.
+    pub(super) fn is_ended(&self, by: Side, number: u32) -> bool {
+        let key = self.keys[by.index()].get(&number);
+        let entry = key.and_then(|key| self.entries.get(key));
+        entry.is_some_and(|entry| entry.is_ended)
     }
 
     /// The channel that the side across from `by` has asked for under `number`, and that

@@ -323,16 +323,9 @@ fn lies() -> Vec<(Side, Vec<u8>)> {
         CHANNEL_EOF,
         CHANNEL_CLOSE,
         CHANNEL_REQUEST,
-        CHANNEL_SUCCESS,
-        CHANNEL_FAILURE,
     ];
     let mut all: Vec<_> = numbers.into_iter().flat_map(both).collect();
     all.extend([
-        // Replies to nothing.
-        (Side::User, vec![REQUEST_SUCCESS]),
-        (Side::Server, vec![REQUEST_FAILURE]),
-        (Side::User, of_channel(CHANNEL_SUCCESS, 3)),
-        (Side::Server, of_channel(CHANNEL_FAILURE, 7)),
         // A number that stands for a channel already.
         (Side::User, open("session", 7)),
         (Side::Server, confirm(7, 4)),
@@ -366,6 +359,20 @@ fn lies_end_the_connection() {
         assert!(take(Side::Server, &confirm(7, 3)).unwrap().passes);
         let taken = take(side, &lie);
         assert!(taken.is_err(), "{side:?}: {lie:?}: {taken:?}");
+    }
+    // Replies to nothing come to nothing.
+    for (side, reply) in [
+        (Side::User, vec![REQUEST_SUCCESS]),
+        (Side::Server, vec![REQUEST_FAILURE]),
+        (Side::User, of_channel(CHANNEL_SUCCESS, 3)),
+        (Side::Server, of_channel(CHANNEL_FAILURE, 7)),
+        (Side::Server, of_channel(CHANNEL_FAILURE, 8)),
+    ] {
+        let mut passing = Passing::<()>::new(&settings(10), b"session");
+        let mut take = |side, message: &[u8]| passing.take(side, message, Ok(()), &mut Everything);
+        take(Side::User, &open("session", 7)).unwrap();
+        take(Side::Server, &confirm(7, 3)).unwrap();
+        assert_eq!(take(side, &reply), Ok(Outcome::default()));
     }
     // Of a channel that its sender has closed, or that nobody has confirmed.
     let mut passing = Passing::<()>::new(&settings(10), b"session");
@@ -606,6 +613,22 @@ fn words_take_of_the_window_that_the_server_does_not_know_of() {
     // Words come before the refusal, which waits for the reply before it.
     assert_eq!(take(Side::User, &asks(3, "shell", true)).says, [words(7)]);
     assert_eq!(take(Side::User, &asks(3, "env", false)).says, [], "used up");
+    // What the client has read makes room again, of which the server does not hear.
+    let adjust = |more: u32| {
+        Message::new(CHANNEL_WINDOW_ADJUST)
+            .number(3)
+            .number(more)
+            .done()
+    };
+    let first = take(Side::User, &adjust(10));
+    assert!(!first.passes);
+    let second = take(Side::User, &adjust(100));
+    assert_eq!((second.passes, second.instead), (true, Some(adjust(94))));
+    assert!(take(Side::User, &adjust(5)).instead.is_none());
+    assert_eq!(take(Side::User, &asks(3, "env", false)).says, [words(7)]);
+    // Nothing is said behind the end of what the server says.
+    take(Side::Server, &of_channel(CHANNEL_EOF, 7));
+    assert_eq!(take(Side::User, &asks(3, "env", false)).says, []);
 
     // Forwards, and windows with little room, are left alone.
     let small = Message::new(CHANNEL_OPEN).string("session").number(8);
@@ -653,6 +676,11 @@ fn a_channel_that_the_relay_ends_is_over_when_both_have_closed_it() {
     }
     let refused = take(Side::User, &open("session", 8));
     assert_eq!(refused.says[0].1[0], CHANNEL_OPEN_FAILURE);
+    // The server may give its number to another, which waits for the user's close.
+    assert!(passing.has_to_wait(Side::Server, &confirm(9, 3)));
+    assert!(!passing.has_to_wait(Side::Server, &confirm(9, 4)));
+    assert!(passing.has_to_wait(Side::User, &open("session", 7)));
+    let mut take = |side, message: &[u8]| passing.take(side, message, Ok(()), &mut Talks).unwrap();
     assert_eq!(
         take(Side::User, &of_channel(CHANNEL_CLOSE, 3)),
         Outcome::default()

@@ -49,6 +49,9 @@ pub enum TransportError {
     /// The peer makes answers necessary and does not finish its key exchange.
     #[error("more than {MOST_HELD} bytes of answers while keys are exchanged", MOST_HELD = super::MOST_HELD)]
     Held,
+    /// Keys are exchanged again and again before a login.
+    #[error("more than {MOST_EARLY} key exchanges before a login", MOST_EARLY = super::MOST_EARLY)]
+    Early,
     /// There is no randomness.
     #[error("the system has no randomness")]
     Random,
@@ -87,6 +90,7 @@ impl TransportError {
             | Self::Malformed(_)
             | Self::NotStrict(_)
             | Self::Held
+            | Self::Early
             | Self::Ended => Reason::PROTOCOL_ERROR,
         }
     }

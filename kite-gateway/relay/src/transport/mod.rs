@@ -29,10 +29,13 @@ use crate::version::{self, Peer};
 use crate::wire::{Fields, Message, names};
 use order::{Phase, Verdict, judge};
 use state::{Offered, State};
+use zeroize::Zeroizing;
 
 /// The longest offer that is kept of a stranger, in bytes; those of known peers have less
 /// than three thousand.
 const MOST_OFFER: usize = 16 * 1024;
+/// Key exchanges of a connection before its login: they cost, and no client needs a second.
+const MOST_EARLY: u32 = 8;
 /// Bytes of answers that wait for the end of a key exchange.
 const MOST_HELD: usize = 64 * 1024;
 
@@ -93,10 +96,12 @@ pub struct Transport {
     state: State,
     session: Option<Session>,
     /// Messages that wait for the end of a key exchange, and their bytes.
-    held: Vec<Vec<u8>>,
+    held: Vec<Zeroizing<Vec<u8>>>,
     held_bytes: usize,
     /// What a server says that it verifies.
     peer_algorithms: Option<Vec<Algorithm>>,
+    /// Key exchanges before the login; `None` behind it.
+    early_exchanges: Option<u32>,
 }
 
 impl Transport {
@@ -115,6 +120,7 @@ impl Transport {
             held: Vec::new(),
             held_bytes: 0,
             peer_algorithms: None,
+            early_exchanges: Some(0),
         };
         out.extend_from_slice(transport.config.version.as_bytes());
         out.extend_from_slice(b"\r\n");
@@ -294,7 +300,7 @@ impl Transport {
         if self.held_bytes > MOST_HELD {
             return Err(TransportError::Held);
         }
-        self.held.push([head, tail].concat());
+        self.held.push(Zeroizing::new([head, tail].concat()));
         Ok(())
     }
 
@@ -332,6 +338,7 @@ impl Transport {
     /// most as long as everybody has to take (RFC 4253 §6.1), so that strangers take no more
     /// memory.
     pub fn open_wide(&mut self) {
+        self.early_exchanges = None;
         self.opener.open_wide();
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::config::Role;
 use super::order::Phase;
 use super::work::{Inputs, Outcome};
-use super::{Done, MOST_OFFER, Session, Step, Transport, TransportError, Work};
+use super::{Done, MOST_EARLY, MOST_OFFER, Session, Step, Transport, TransportError, Work};
 use crate::algorithm::Algorithm;
 use crate::kex::{Begun, Method};
 use crate::keys::{Derivation, Direction};
@@ -215,6 +215,12 @@ impl Transport {
         sequence: u32,
         out: &mut Vec<u8>,
     ) -> Result<(), TransportError> {
+        if let Some(count) = &mut self.early_exchanges {
+            *count += 1;
+            if *count > MOST_EARLY {
+                return Err(TransportError::Early);
+            }
+        }
         if message.len() > MOST_OFFER {
             return Err(TransportError::LongOffer(message.len()));
         }
