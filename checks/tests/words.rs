@@ -166,7 +166,9 @@ fn each_end_of_a_session_has_words() {
         "conn.kill(&format!(",
         "return format!(",
         "return",
-        "Ok(()) =>",
+        "error => format!(",
+        "} => format!(",
+        "ConnectionError::Disconnected(_) => {",
         "+ config.login_deadline) => {",
         "() = shared.closing.cancelled() =>",
     ] {

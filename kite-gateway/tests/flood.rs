@@ -21,12 +21,17 @@ use common::beside::{Bystanders, Flood, WHOM};
 use common::{Bed, Trusting, resident, text};
 use kite_fake_kubevirt::guest::{Guest, GuestConfig};
 use kite_gateway::Config;
+use mimalloc::MiMalloc;
 use russh::client::{self, Handle};
 use russh::keys::{PrivateKey, PrivateKeyWithHashAlg, PublicKey};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What the gateway may keep between users and machines, in MiB: for each connection 256 KiB
+/// As the gateway's process has it.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+/// What the gateway may keep between users and machines, in MiB: for each connection 128 KiB
 /// and a packet each way, and what has come of the next packets.
 const MOST: u64 = 64;
 /// Connections of the flood, as many as a machine may have, and the channels of each.

@@ -167,7 +167,7 @@ async fn talk(
     let mut login = Login::new(conn);
     let logged_in = tokio::select! {
         logged_in = login.run(&mut user, progress) => logged_in.map_err(|end| match end {
-            LoginEnd::Connection(error) => lost(&error),
+            LoginEnd::Connection(error) => lost(&error, progress.has_keys()),
             end => end.to_string(),
         }),
         missed = progress.missed(&shared.config) => Err(missed.to_owned()),
@@ -202,7 +202,11 @@ async fn talk(
         Ended::Connection {
             side: Side::User,
             why,
-        } => lost(&why),
+        } => lost(&why, true),
+        Ended::Connection {
+            side: Side::Server,
+            why,
+        } => format!("the VM's side was lost: {why}"),
         Ended::Stopped(told) => {
             let text = told.text.strip_prefix("kite: ");
             text.unwrap_or(&told.text).to_owned()
@@ -255,7 +259,7 @@ async fn bring(
             }
         };
         let step = hold(user, held, step).await;
-        match step.map_err(|error| lost(&error))? {
+        match step.map_err(|error| lost(&error, true))? {
             Step::Heard(text) => tell(user, &login, &text)?,
             Step::Late => accept(user, &mut login)?,
             Step::Entered(entered) => {
@@ -285,12 +289,13 @@ enum Step {
 }
 
 /// Why a user's connection is over.
-fn lost(error: &ConnectionError) -> String {
+fn lost(error: &ConnectionError, has_keys: bool) -> String {
     match error {
         ConnectionError::Closed | ConnectionError::Disconnected(_) => {
             "closed by the user".to_owned()
         }
-        error => error.to_string(),
+        error if has_keys => error.to_string(),
+        error => format!("handshake failed: {error}"),
     }
 }
 
@@ -313,8 +318,9 @@ fn accept(user: &mut Connection, login: &mut login::Server) -> Result<(), String
 
 /// Waits until somebody wants the connection to end, and says why.
 async fn stopped(conn: &Conn) -> String {
+    let shared = &conn.shared;
     tokio::select! {
-        () = conn.shared.closing.cancelled() => "gateway shut down".to_owned(),
+        () = shared.closing.cancelled() => "gateway shut down".to_owned(),
         () = conn.killed.cancelled() => conn.reason().to_owned(),
     }
 }

@@ -27,7 +27,10 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// buffer.
 const LITTLE: usize = 4 * 1024;
 /// Bytes that are read at once where much comes.
-const MUCH: usize = 128 * 1024;
+const MUCH: usize = 64 * 1024;
+/// What a relay lets wait, with a packet: as much as is made room for at once, so that what is
+/// said is not moved about as it grows.
+const WAITING: usize = 192 * 1024;
 /// Bytes that may wait before a login, and after it, until their reader has taken some: a peer
 /// that makes answers necessary and reads none is not read either. The latter is more than a
 /// relay lets wait, which goes on reading meanwhile.
@@ -178,8 +181,8 @@ impl Connection {
     /// # Errors
     /// As [`Transport::send`].
     pub fn send(&mut self, head: &[u8], tail: &[u8]) -> Result<(), TransportError> {
-        if tail.len() > LITTLE && self.out.capacity() == 0 {
-            self.out.reserve(MUCH);
+        if tail.len() > LITTLE && self.out.capacity() < WAITING {
+            self.out.reserve(WAITING.saturating_sub(self.out.len()));
         }
         self.transport.send(head, tail, &mut self.out)
     }

@@ -32,7 +32,7 @@ use crate::transport::TransportError;
 use pass::{Outcome, Passing};
 
 /// Bytes that wait for a side, above which the other one is not read.
-pub const MARK: usize = 256 * 1024;
+pub const MARK: usize = 128 * 1024;
 /// Bytes that are passed before others have their turn.
 const TURN: usize = 1024 * 1024;
 
