@@ -125,7 +125,8 @@ pub async fn relay<R: Rules>(
     stop: impl Future<Output = Disconnect>,
 ) -> Ended {
     let session = user.transport().session_id().unwrap_or_default();
-    let passing = Passing::new(settings, session);
+    let signed_by = user.transport().host_key_algorithm();
+    let passing = Passing::new(settings, session, signed_by);
     let mut pair = Pair {
         ends: [user, server],
         parked: [None, None],

@@ -7,6 +7,7 @@ use super::Settings;
 use super::replies::Replies;
 use super::rules::{Channel, Denied, End, Open, Refusal, Request, Rules, Side};
 use super::table::{Entry, NoChannel, Table};
+use crate::algorithm::Algorithm;
 use crate::message::{
     CHANNEL_CLOSE, CHANNEL_DATA, CHANNEL_EOF, CHANNEL_EXTENDED_DATA, CHANNEL_FAILURE, CHANNEL_OPEN,
     CHANNEL_OPEN_CONFIRMATION, CHANNEL_OPEN_FAILURE, CHANNEL_REQUEST, CHANNEL_SUCCESS,
@@ -111,10 +112,12 @@ pub(super) struct Passing<N> {
     /// The relay's own, and what names the user's connection.
     host_keys: Vec<Arc<SigningKey>>,
     session: Vec<u8>,
+    signed_by: Option<Algorithm>,
 }
 
 impl<N: Default> Passing<N> {
-    pub(super) fn new(settings: &Settings, session: &[u8]) -> Self {
+    /// `signed_by` is the algorithm by which the relay's host key has signed for the user.
+    pub(super) fn new(settings: &Settings, session: &[u8], signed_by: Option<Algorithm>) -> Self {
         Self {
             channels: Table::default(),
             most_channels: settings.most_channels,
@@ -127,6 +130,7 @@ impl<N: Default> Passing<N> {
             proofs: 0,
             host_keys: settings.host_keys.clone(),
             session: session.to_vec(),
+            signed_by,
         }
     }
 
@@ -415,7 +419,8 @@ impl<N: Default> Passing<N> {
             (Side::User, name) if name == HOST_KEYS_PROVE.as_bytes() => {
                 self.proofs += 1;
                 let asks = self.proofs <= MOST_PROOFS && request.wants_reply;
-                let proved = asks.then(|| prove(&self.host_keys, &self.session, request));
+                let proved =
+                    asks.then(|| prove(&self.host_keys, &self.session, self.signed_by, request));
                 let proved = proved.flatten();
                 return answer(proved.unwrap_or_else(|| vec![REQUEST_FAILURE]));
             }
@@ -545,8 +550,14 @@ fn no_channel(message: u8, channel: u32) -> Broken {
     Broken::NoChannel { message, channel }
 }
 
-/// Signatures of the host keys that a client asks for; `None` if one is none of them.
-fn prove(keys: &[Arc<SigningKey>], session: &[u8], request: &Request<'_>) -> Option<Vec<u8>> {
+/// Signatures of the host keys that a client asks for; `None` if one is none of them. Of a key
+/// that signs by several algorithms the client expects the one that it has agreed on.
+fn prove(
+    keys: &[Arc<SigningKey>],
+    session: &[u8],
+    signed_by: Option<Algorithm>,
+    request: &Request<'_>,
+) -> Option<Vec<u8>> {
     let mut asked = request.fields();
     let mut message = Message::new(REQUEST_SUCCESS);
     let mut left = keys.len();
@@ -558,7 +569,9 @@ fn prove(keys: &[Arc<SigningKey>], session: &[u8], request: &Request<'_>) -> Opt
         for part in [HOST_KEYS_PROVE.as_bytes(), session, blob] {
             crate::wire::string(&mut signed, part);
         }
-        let signature = key.sign(*key.algorithms().first()?, &signed).ok()?;
+        let agreed = signed_by.filter(|it| key.algorithms().contains(it));
+        let algorithm = agreed.or_else(|| key.algorithms().first().copied())?;
+        let signature = key.sign(algorithm, &signed).ok()?;
         message = message.string(signature);
     }
     Some(message.done())

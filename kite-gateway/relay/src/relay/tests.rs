@@ -309,6 +309,39 @@ async fn what_nobody_knows_is_told_and_what_is_late_is_dropped() {
     assert_eq!(message(&mut it.server).await, asks_globally("ping", true));
 }
 
+/// Says the same again and again, and reads nothing: how many bytes are taken of it.
+async fn floods(mut peer: Connection, message: &[u8]) -> usize {
+    let mut taken = 0;
+    loop {
+        peer.send(message, &[]).unwrap();
+        let written = tokio::time::timeout(Duration::from_millis(300), peer.flush()).await;
+        if written.is_err() {
+            return taken;
+        }
+        taken += message.len();
+        assert!(taken < 16 * 1024 * 1024, "somebody keeps all of it");
+    }
+}
+
+#[tokio::test]
+async fn who_makes_answers_necessary_and_reads_none_is_not_read() {
+    let ping = Message::new(PING).string([7; 10_000]).done();
+    for message in [&ping[..], &[201], &Message::new(PING).string("").done()] {
+        // Before a login, and by a relay, from either side.
+        let (client, mut server) = connected(4096, None).await;
+        let reader = tokio::spawn(async move { while server.next().await.is_ok() {} });
+        let taken = floods(client, message).await;
+        assert!(taken < 512 * 1024, "{taken}");
+        reader.abort();
+        let it = between(4096, None, settings(10)).await;
+        let taken = floods(it.user, message).await;
+        assert!(taken < 4 * 1024 * 1024, "{taken}");
+        let it = between(4096, None, settings(10)).await;
+        let taken = floods(it.server, message).await;
+        assert!(taken < 4 * 1024 * 1024, "{taken}");
+    }
+}
+
 /// Lies of one side's after a channel of 7 and 3 was opened by the user.
 fn lies() -> Vec<(Side, Vec<u8>)> {
     let both = |number: u8| {
@@ -353,7 +386,7 @@ fn lies() -> Vec<(Side, Vec<u8>)> {
 #[test]
 fn lies_end_the_connection() {
     for (side, lie) in lies() {
-        let mut passing = Passing::<()>::new(&settings(10), b"session");
+        let mut passing = Passing::<()>::new(&settings(10), b"session", None);
         let mut take = |side, message: &[u8]| passing.take(side, message, Ok(()), &mut Everything);
         assert!(take(Side::User, &open("session", 7)).unwrap().passes);
         assert!(take(Side::Server, &confirm(7, 3)).unwrap().passes);
@@ -368,14 +401,14 @@ fn lies_end_the_connection() {
         (Side::Server, of_channel(CHANNEL_FAILURE, 7)),
         (Side::Server, of_channel(CHANNEL_FAILURE, 8)),
     ] {
-        let mut passing = Passing::<()>::new(&settings(10), b"session");
+        let mut passing = Passing::<()>::new(&settings(10), b"session", None);
         let mut take = |side, message: &[u8]| passing.take(side, message, Ok(()), &mut Everything);
         take(Side::User, &open("session", 7)).unwrap();
         take(Side::Server, &confirm(7, 3)).unwrap();
         assert_eq!(take(side, &reply), Ok(Outcome::default()));
     }
     // Of a channel that its sender has closed, or that nobody has confirmed.
-    let mut passing = Passing::<()>::new(&settings(10), b"session");
+    let mut passing = Passing::<()>::new(&settings(10), b"session", None);
     let mut take = |side, message: &[u8]| passing.take(side, message, Ok(()), &mut Everything);
     take(Side::User, &open("session", 7)).unwrap();
     assert!(take(Side::Server, &data(7, b"early")).is_err());
@@ -388,7 +421,7 @@ fn lies_end_the_connection() {
 
 #[test]
 fn requests_without_end_end_the_connection() {
-    let mut passing = Passing::<()>::new(&settings(10), b"session");
+    let mut passing = Passing::<()>::new(&settings(10), b"session", None);
     let request = asks_globally("x", true);
     let all: Result<Vec<_>, _> = (0..5000)
         .map(|_| passing.take(Side::User, &request, Ok(()), &mut Everything))
@@ -439,7 +472,7 @@ impl Rules for Strict {
 #[test]
 fn refusals_come_in_the_order_of_what_was_asked() {
     let mut rules = Strict(Vec::new());
-    let mut passing = Passing::<()>::new(&settings(10), b"session");
+    let mut passing = Passing::<()>::new(&settings(10), b"session", None);
     let mut take = |side, message: &[u8]| passing.take(side, message, Ok(()), &mut rules).unwrap();
     take(Side::User, &open("session", 7));
     take(Side::Server, &confirm(7, 3));
@@ -463,7 +496,7 @@ fn refusals_come_in_the_order_of_what_was_asked() {
 
     let said = take(Side::User, &asks_globally("tcpip-forward", true));
     assert_eq!(said.says, [(Side::User, vec![REQUEST_FAILURE])]);
-    let mut judged = Passing::<()>::new(&settings(10), b"session");
+    let mut judged = Passing::<()>::new(&settings(10), b"session", None);
     for asked in [open("session", 7), asks_globally("x", true)] {
         let may = Err(Refusal("no longer".into()));
         let said = judged
@@ -600,7 +633,7 @@ fn words_take_of_the_window_that_the_server_does_not_know_of() {
         let message = Message::new(CHANNEL_EXTENDED_DATA).number(number).number(1);
         (Side::User, message.string("recorded").done())
     };
-    let mut passing = Passing::<()>::new(&kept, b"session");
+    let mut passing = Passing::<()>::new(&kept, b"session", None);
     let mut take = |side, message: &[u8]| passing.take(side, message, Ok(()), &mut Talks).unwrap();
     let opened = take(Side::User, &open("session", 7)).instead.unwrap();
     let expected = Message::new(CHANNEL_OPEN).string("session").number(7);
@@ -645,7 +678,7 @@ fn a_channel_that_the_relay_ends_is_over_when_both_have_closed_it() {
         reserve: 100,
         ..settings(1)
     };
-    let mut passing = Passing::<()>::new(&kept, b"session");
+    let mut passing = Passing::<()>::new(&kept, b"session", None);
     let mut take = |side, message: &[u8]| passing.take(side, message, Ok(()), &mut Talks).unwrap();
     take(Side::User, &open("session", 7));
     take(Side::Server, &confirm(7, 3));

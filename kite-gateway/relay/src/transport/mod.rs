@@ -84,6 +84,8 @@ struct Session {
     id: Vec<u8>,
     is_strict: bool,
     host_key: Vec<u8>,
+    /// By what the host key has signed.
+    algorithm: Algorithm,
 }
 
 /// One side of a connection.
@@ -353,6 +355,12 @@ impl Transport {
     pub fn host_key(&self) -> Option<&[u8]> {
         let session = self.session.as_ref();
         session.map(|session| session.host_key.as_slice())
+    }
+
+    /// The algorithm by which the host key has signed first; `None` before that.
+    #[must_use]
+    pub fn host_key_algorithm(&self) -> Option<Algorithm> {
+        self.session.as_ref().map(|session| session.algorithm)
     }
 
     /// The peer's version string; empty before it has come.

@@ -357,6 +357,7 @@ impl Transport {
             id: outcome.hash.clone(),
             is_strict: agreed.is_strict,
             host_key: outcome.host_key,
+            algorithm: outcome.algorithm,
         });
         let is_strict = session.is_strict;
         let derivation = Derivation {

@@ -77,6 +77,7 @@ pub struct Done(pub(super) Result<Outcome, WorkError>);
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) method: Method,
+    pub(super) algorithm: Algorithm,
     pub(super) secret: Secret,
     pub(super) hash: Vec<u8>,
     /// The server's host key.
@@ -147,6 +148,7 @@ fn answer(inputs: &Inputs, client: &[u8], key: &SigningKey) -> Result<Outcome, W
     let reply = Message::new(KEX_REPLY).string(key.blob()).string(server);
     Ok(Outcome {
         method: inputs.method,
+        algorithm: inputs.algorithm,
         secret,
         hash,
         host_key: key.blob().to_vec(),
@@ -174,6 +176,7 @@ fn finish(
     verify(&host_key, inputs.algorithm, signature, &hash)?;
     Ok(Outcome {
         method: inputs.method,
+        algorithm: inputs.algorithm,
         secret,
         hash,
         host_key: blob.to_vec(),
