@@ -5,10 +5,12 @@
 mod login;
 mod proxy;
 mod recorded;
+mod transport;
 
 pub use login::check as login;
 pub use proxy::check as proxy;
 pub use recorded::check as recorded;
+pub use transport::check as transport;
 
 /// Takes bytes as decisions; zeros once there are no more.
 pub(crate) struct Input<'a>(&'a [u8]);
@@ -89,6 +91,11 @@ mod tests {
     #[test]
     fn login_names_are_harmless_or_refused() {
         drive(super::login);
+    }
+
+    #[test]
+    fn peers_that_make_things_up_get_nowhere() {
+        drive(super::transport);
     }
 
     #[test]
