@@ -449,6 +449,71 @@ fn every_message_in_every_state() {
     }
 }
 
+/// A client in each of its states, and what seals as its server would.
+fn client_states() -> Vec<(&'static str, Side, Side)> {
+    let mut all = Vec::new();
+    let fresh = |server: &mut Side| server.transport.sealer = Sealer::new();
+
+    let (mut client, mut server) = Side::pair();
+    client.input = server.config_version();
+    client.run().unwrap();
+    fresh(&mut server);
+    all.push(("the first KEXINIT", client, server));
+
+    let (mut client, mut server) = Side::pair();
+    client.input.append(&mut server.out);
+    client.run().unwrap();
+    fresh(&mut server);
+    all.push(("the server's value", client, server));
+
+    let (mut client, mut server) = Side::pair();
+    server.input.append(&mut client.out);
+    client.input.append(&mut server.out);
+    server.run().unwrap();
+    client.run().unwrap();
+    server.input.append(&mut client.out);
+    server.run().unwrap();
+    // The reply alone, without what stands behind it.
+    let length = u32::from_be_bytes(*server.out.first_chunk().unwrap());
+    let reply = server.out.drain(..4 + length as usize);
+    client.input.extend(reply);
+    client.run().unwrap();
+    fresh(&mut server);
+    all.push(("NEWKEYS", client, server));
+
+    let (client, server) = keyed();
+    all.push(("anything", client, server));
+
+    let (mut client, server) = keyed();
+    client.transport.rekey(&mut client.out).unwrap();
+    all.push(("anything or KEXINIT", client, server));
+    all
+}
+
+#[test]
+fn every_message_in_every_state_of_a_client() {
+    for index in 0..client_states().len() {
+        for number in 0..=255_u8 {
+            let (name, mut client, mut server) = client_states().swap_remove(index);
+            server.out.clear();
+            server.raw(&[number, 0, 0, 0, 1, b'x']);
+            client.input.append(&mut server.out);
+            let result = client.run();
+            let is_keyed = index > 2;
+            let expected = match number {
+                // The fields are wrong of those that may come.
+                0 | 1 | 7 | 20 | 21 | 30 | 31 => false,
+                2..=4 => index == 0 || is_keyed,
+                5 | 6 | 8..=19 | 22..=29 | 32..=255 => is_keyed,
+            };
+            let goes_on = !client.transport.is_over();
+            assert_eq!(goes_on, expected, "{name}: {number}: {result:?}");
+            let has_session = client.transport.session_id().is_some();
+            assert_eq!(has_session, index > 1, "{name}: {number} advances");
+        }
+    }
+}
+
 proptest! {
     /// Whatever strangers send, in whatever pieces.
     #[test]
