@@ -98,6 +98,8 @@ pub struct Connection {
     keyed: Instant,
     job: Option<JoinHandle<Option<Done>>>,
     is_closed: bool,
+    /// Much has come last.
+    is_busy: bool,
 }
 
 /// What a connection can be on.
@@ -149,6 +151,7 @@ impl Connection {
             keyed: Instant::now(),
             job: None,
             is_closed: false,
+            is_busy: false,
         })
     }
 
@@ -311,15 +314,11 @@ impl Connection {
             self.input.truncate(self.input.len() - self.used);
             self.used = 0;
         }
-        let count = if self.input.capacity() <= KEPT {
+        let count = if self.input.capacity() <= KEPT && !self.is_busy {
             let mut little = [0; LITTLE];
             let mut read = ReadBuf::new(&mut little);
             ready!(Pin::new(&mut self.stream).poll_read(cx, &mut read))?;
             let count = read.filled().len();
-            if count == LITTLE {
-                // More is to be expected.
-                self.input.reserve(MUCH);
-            }
             self.input.extend_from_slice(read.filled());
             count
         } else {
@@ -338,6 +337,8 @@ impl Connection {
                 }
             }
         };
+        // More is to be expected where much has come.
+        self.is_busy = count >= LITTLE;
         self.is_closed = count == 0;
         Poll::Ready(Ok(()))
     }
