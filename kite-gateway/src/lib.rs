@@ -67,7 +67,6 @@ pub mod metrics;
 mod proxy;
 pub mod recording;
 pub mod route;
-mod secret;
 mod sessions;
 mod socket;
 mod standing;

@@ -95,8 +95,8 @@ pub enum LoginRule {
 pub enum Credential {
     /// A key that the machine's user accepts.
     Key(Arc<PrivateKey>),
-    /// The password that the user types: the machine itself decides on it, at the
-    /// login and for each channel. Keys do not log in to such a machine, as a
+    /// The password that the user types: the machine itself decides on it, and the
+    /// connection goes on to it. Keys do not log in to such a machine, as a
     /// signature that a client makes for the gateway is worth nothing elsewhere. It
     /// has to decide within [`Config::rejection_time`](crate::Config::rejection_time):
     /// see [`Config::relaying`](crate::Config::relaying).

@@ -1,4 +1,4 @@
-//! What the handler of a user's connection shares with the tasks of its channels.
+//! A connection of a user, as it is listed, counted, warned and ended.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -58,8 +58,6 @@ pub(crate) struct Conn {
     pub(crate) peer: SocketAddr,
     /// Since when it is there.
     pub(crate) since: jiff::Timestamp,
-    /// Nobody is served on it any more; a check of a password may still be under way.
-    pub(crate) over: CancellationToken,
     /// Somebody wants it to end.
     pub(crate) killed: CancellationToken,
     reason: OnceLock<String>,
@@ -83,7 +81,6 @@ impl Conn {
             number,
             peer,
             since: jiff::Timestamp::now(),
-            over: CancellationToken::new(),
             killed: CancellationToken::new(),
             reason: OnceLock::new(),
             crowded: OnceLock::new(),

@@ -19,7 +19,6 @@ use crate::config::Config;
 use crate::connect::Connector;
 use crate::machine::{DialError, fingerprint};
 use crate::route::{Credential, Target};
-use crate::secret::Secret;
 
 /// Rounds of questions that a machine may ask: one for the password, and some
 /// without a question, which PAM sends to tell something.
@@ -80,7 +79,7 @@ impl Entrance {
     pub(crate) async fn enter(
         &self,
         target: &Target,
-        password: Option<&Secret>,
+        password: Option<&[u8]>,
         banner: &mut (dyn FnMut(Vec<u8>) + Send),
     ) -> Result<Connection, DialError> {
         let entered = tokio::time::timeout(self.deadline, self.go(target, password, banner)).await;
@@ -90,7 +89,7 @@ impl Entrance {
     async fn go(
         &self,
         target: &Target,
-        password: Option<&Secret>,
+        password: Option<&[u8]>,
         banner: &mut (dyn FnMut(Vec<u8>) + Send),
     ) -> Result<Connection, DialError> {
         let stream = self.connector.connect(target).await?;
@@ -173,11 +172,7 @@ impl Knock<'_> {
         }
     }
 
-    async fn log_in(
-        &mut self,
-        target: &Target,
-        password: Option<&Secret>,
-    ) -> Result<(), DialError> {
+    async fn log_in(&mut self, target: &Target, password: Option<&[u8]>) -> Result<(), DialError> {
         let Answered::Ready = self.answer().await? else {
             return Err(DialError::Ssh("it answers what was not asked".to_owned()));
         };
@@ -207,8 +202,8 @@ impl Knock<'_> {
         }
     }
 
-    async fn by_password(&mut self, user: &str, password: &Secret) -> Result<(), DialError> {
-        let tries = self.login.password(password.reveal().as_bytes())?;
+    async fn by_password(&mut self, user: &str, password: &[u8]) -> Result<(), DialError> {
+        let tries = self.login.password(password)?;
         self.machine.send(&tries, &[])?;
         let has = |methods: &[Vec<u8>], name: &str| methods.iter().any(|it| it == name.as_bytes());
         match self.answer().await? {
@@ -228,7 +223,7 @@ impl Knock<'_> {
     }
 
     /// Keyboard-interactive, where it comes down to one hidden question.
-    async fn by_questions(&mut self, user: &str, password: &Secret) -> Result<(), DialError> {
+    async fn by_questions(&mut self, user: &str, password: &[u8]) -> Result<(), DialError> {
         let asks = self.login.interactive()?;
         self.machine.send(&asks, &[])?;
         let mut answered = false;
@@ -242,7 +237,7 @@ impl Knock<'_> {
                     [] => self.login.answers(&[])?,
                     [question] if !question.echo && !answered => {
                         answered = true;
-                        self.login.answers(&[password.reveal().as_bytes()])?
+                        self.login.answers(&[password])?
                     }
                     _ => break,
                 },

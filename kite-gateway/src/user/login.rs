@@ -19,7 +19,6 @@ use crate::auth::{Proof, Verdict};
 use crate::machine::DialError;
 use crate::metrics::{BanLabels, Banned, LoginLabels, Outcome};
 use crate::route::{LoginName, LoginRule, Route, Target, VmKey};
-use crate::secret::Secret;
 use crate::standing::Standing;
 
 /// The login method by which a server may ask, and say something beside.
@@ -67,7 +66,8 @@ pub(super) struct Login {
     refused: usize,
     /// What was proven so far, where more than one thing has to be.
     proven: Option<Proven>,
-    /// The machine that has taken the password itself, entered by it.
+    /// The machine that has taken the password itself, entered by it; behind a lock as a
+    /// connection is for one thread at a time.
     entered: Mutex<Option<Connection>>,
 }
 
@@ -169,15 +169,11 @@ impl Login {
     ) -> Result<Decided, LoginEnd> {
         Ok(match request {
             Request::None | Request::Unknown(_) => Decided::Reject,
-            Request::Password(password) => {
-                let password = String::from_utf8_lossy(&password);
-                self.check_password("password", name, &password).await
-            }
+            Request::Password(password) => self.try_password("password", name, &password).await,
             Request::Interactive => Decided::Ask(""),
             Request::Answers(answers) => {
-                let answer = answers.first().map(|it| String::from_utf8_lossy(it));
-                let answer = answer.unwrap_or_default();
-                self.check_password(INTERACTIVE, name, &answer).await
+                let answer = answers.first().map_or(&[][..], |it| it.as_slice());
+                self.try_password(INTERACTIVE, name, answer).await
             }
             Request::Probe(offered) => {
                 let (_, _, verdict) = self.check_key(name, &offered).await;
@@ -302,24 +298,8 @@ impl Login {
         Decided::Reject
     }
 
-    /// Looks at a password for as long as somebody waits for the answer.
-    async fn check_password(
-        &mut self,
-        method: &'static str,
-        user: &str,
-        password: &str,
-    ) -> Decided {
-        let over = self.conn.over.clone();
-        tokio::select! {
-            // In this order: whose turn at a machine comes as they hang up must not
-            // ask it any more.
-            biased;
-            () = over.cancelled() => Decided::Reject,
-            answer = self.try_password(method, user, password) => answer,
-        }
-    }
-
-    async fn try_password(&mut self, method: &'static str, user: &str, password: &str) -> Decided {
+    /// Looks at a password, whatever its bytes are.
+    async fn try_password(&mut self, method: &'static str, user: &str, password: &[u8]) -> Decided {
         self.passwords += 1;
         let earliest = Instant::now() + self.conn.shared.config.rejection_time;
         let (login, route) = self.route(user);
@@ -331,12 +311,13 @@ impl Login {
             && self.passwords <= self.conn.shared.config.max_password_attempts
             && !self.is_banned_here()
         {
-            verdict = match relayed {
-                Some(target) => self.ask_machine(target, password, earliest).await,
-                None => {
-                    self.ask(&name, login.as_ref(), route.as_deref(), password)
-                        .await
-                }
+            verdict = if let Some(target) = relayed {
+                self.ask_machine(target, password, earliest).await
+            } else {
+                // No password that was set here has other bytes than those of UTF-8.
+                let password = String::from_utf8_lossy(password);
+                self.ask(&name, login.as_ref(), route.as_deref(), &password)
+                    .await
             };
             if verdict == Verdict::Reject {
                 // Accounts of a host have no keys by which their owners would get in
@@ -395,11 +376,10 @@ impl Login {
     /// Asks a machine that decides on passwords itself. Its own defence sees the
     /// gateway's address only, so that here is what bounds guesses, also from addresses
     /// that many share. What is not decided by `by` is undecided.
-    async fn ask_machine(&mut self, target: &Target, password: &str, by: Instant) -> Verdict {
+    async fn ask_machine(&mut self, target: &Target, password: &[u8], by: Instant) -> Verdict {
         let shared = Arc::clone(&self.conn.shared);
         let place = place(self.conn.peer.ip());
         let trusted = self.is_trusted();
-        let secret = Secret::new(password);
         let asking = async {
             // Who is trusted does not stand in line with those who guess.
             let _permit = if trusted {
@@ -419,7 +399,7 @@ impl Login {
                 ban = shared.relay_bans.failed(&place, Instant::now());
             }
             let mut silent = |_: Vec<u8>| {};
-            let dialed = shared.entrance.enter(target, Some(&secret), &mut silent);
+            let dialed = shared.entrance.enter(target, Some(password), &mut silent);
             let dialed = dialed.await;
             let is_guess = matches!(
                 dialed,

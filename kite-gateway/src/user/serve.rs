@@ -140,7 +140,6 @@ pub(crate) async fn serve(
     shared.sessions.add(&conn);
     let progress = Progress::new(started, startup);
     let ended = talk(&conn, stream, &progress, started).await;
-    conn.over.cancel();
     shared.sessions.remove(&conn);
     shared.metrics.connections.dec();
     conn.record(Event::Connection {
@@ -191,10 +190,10 @@ async fn talk(
     };
     let settings = Settings {
         most_channels: shared.config.max_channels,
-        host_keys: shared.host_keys.clone(),
         reserve: RESERVE,
         server: "the VM",
         patience: GOODBYE,
+        ..Settings::new(shared.host_keys.clone())
     };
     let mut rules = Watch::new(conn);
     let stop = async { disconnect(&stopped(conn).await) };
@@ -204,6 +203,10 @@ async fn talk(
             why,
         } => lost(&why, true),
         Ended::Connection {
+            side: Side::Server,
+            why,
+        } => format!("the VM's side was lost: {why}"),
+        Ended::Broken {
             side: Side::Server,
             why,
         } => format!("the VM's side was lost: {why}"),

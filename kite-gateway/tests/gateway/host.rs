@@ -1,14 +1,20 @@
 //! Login names without a machine, where they lead to a host's own sshd.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{Bed, PASSWORD, Trusting, appears, run, text, until};
+use crate::common::{Bed, PASSWORD, Trusting, appears, new_key, run, text, until};
 use kite_fake_kubevirt::guest::{Guest, GuestConfig, GuestHandle, Passwords};
 use kite_gateway::fallback::Host;
 use kite_gateway::{BanPolicy, Config, LoginName};
+use kite_ssh_relay::io::{Connection, Event, Workers};
+use kite_ssh_relay::login::{self, Methods, Request, Server};
+use kite_ssh_relay::sign::SigningKey;
+use kite_ssh_relay::transport;
 use russh::client;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
@@ -55,7 +61,7 @@ async fn an_administrator_gets_into_the_host_by_password() {
             assert_eq!(output.status.code(), Some(255));
             assert_eq!(text(&output.stdout), "");
         }
-        // Each channel enters anew, with the same password.
+        // All sessions go by the connection that the password has entered.
         let mut client = bed.with_password(HOST_PASSWORD, "password");
         client.arg("-S").arg(bed.path("control"));
         client.args(["-M", "-N", "-l", "admin", "127.0.0.1"]);
@@ -76,6 +82,56 @@ async fn an_administrator_gets_into_the_host_by_password() {
         assert_eq!(record["vm"]["namespace"], "host");
         assert_eq!(record["vm"]["name"], "admin");
     }
+}
+
+/// The password that somebody logs in with, who gets no further.
+async fn heard(stream: TcpStream, key: Arc<SigningKey>) -> Vec<u8> {
+    let config = transport::Config::server("SSH-2.0-host", vec![key]);
+    let mut user = Connection::start(Arc::new(config), stream, Workers::default()).unwrap();
+    assert!(matches!(user.next().await.unwrap(), Event::Keyed));
+    let mut server = Server::new(
+        user.transport().session_id().unwrap(),
+        user.transport().host_key().unwrap(),
+    );
+    let methods = Methods {
+        password: true,
+        ..Methods::default()
+    };
+    loop {
+        user.next().await.unwrap();
+        let answer = match server.take(user.message()).unwrap() {
+            login::Asked::Request {
+                request: Request::Password(password),
+                ..
+            } => return password.to_vec(),
+            login::Asked::Request { .. } => server.reject(methods).unwrap(),
+            login::Asked::Reply(reply) => reply,
+            other => panic!("{other:?}"),
+        };
+        user.send(&answer, &[]).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_password_reaches_the_host_as_it_was_typed() {
+    const LATIN_1: &[u8] = b"caf\xe9";
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let key = new_key();
+    let host = Host {
+        address: listener.local_addr().unwrap(),
+        host_key: key.public_key().clone(),
+        accounts: Vec::new(),
+    };
+    let bed = Bed::before_host(Config::default().relaying(Duration::from_secs(2)), host).await;
+    let mut client = bed.with_password("", "password");
+    client.env("KITE_TEST_PASSWORD", OsStr::from_bytes(LATIN_1));
+    client.args(["-l", "admin", "127.0.0.1"]);
+    let mut client = client.spawn().unwrap();
+    let (stream, _) = listener.accept().await.unwrap();
+    let key = Arc::new(SigningKey::new(&key).unwrap());
+    assert_eq!(heard(stream, key).await, LATIN_1);
+    client.kill().unwrap();
+    client.wait().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,10 +3,13 @@
 //!
 //! ```text
 //! ssh-keygen -t ed25519 -N '' -f host; ssh-keygen -t ed25519 -N '' -f mine
-//! cargo run --example proxy -- 127.0.0.1:2222 host ~/.ssh/id_ed25519.pub \
-//!     192.0.2.7:22 mine server_host_key.pub
+//! PROXY_PASSWORD=secret cargo run --example proxy -- 127.0.0.1:2222 host \
+//!     ~/.ssh/id_ed25519.pub 192.0.2.7:22 mine server_host_key.pub
 //! ssh -p 2222 name-at-the-server@127.0.0.1
 //! ```
+//!
+//! The server has to let `mine.pub` in; `ssh-keyscan` tells its host key, without the name that
+//! a line of it begins with.
 
 mod serve;
 
@@ -41,15 +44,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let proxy = serve::Proxy {
         to_user: Arc::new(Config::server(VERSION, host_keys.clone())),
         to_server: Arc::new(Config::client(VERSION, known.to_vec())),
-        settings: Settings {
-            most_channels: 1000,
-            host_keys,
-            reserve: 0,
-            server: "the server",
-            patience: Duration::from_secs(1),
-        },
+        settings: Settings::new(host_keys),
         user_key: public(user)?.key_data().clone(),
-        password: std::env::var("PROXY_PASSWORD")?.into_bytes(),
+        password: std::env::var("PROXY_PASSWORD")
+            .map_err(|error| format!("PROXY_PASSWORD: {error}"))?
+            .into_bytes(),
         server_user: private(mine)?,
         server_host_key: server_host.to_bytes()?,
         server: server.parse()?,

@@ -161,12 +161,6 @@ impl Connection {
         &self.transport
     }
 
-    /// Where workers are.
-    #[must_use]
-    pub fn workers(&self) -> &Workers {
-        &self.workers
-    }
-
     /// The message that came last.
     #[must_use]
     pub fn message(&self) -> &[u8] {

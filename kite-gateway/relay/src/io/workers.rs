@@ -17,8 +17,7 @@ impl Workers {
         Self(Arc::new(Semaphore::new(at_a_time.max(1))))
     }
 
-    /// Does it when its turn comes. Whoever lets go of the handle before that does not have
-    /// it done, if the handle is aborted.
+    /// Does it when its turn comes. A handle that is aborted before that has nothing done.
     pub fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

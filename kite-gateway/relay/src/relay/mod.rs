@@ -53,6 +53,21 @@ pub struct Settings {
     pub patience: Duration,
 }
 
+impl Settings {
+    /// A thousand channels, no words of the relay's own, a server that is called so, and a
+    /// second to read why the connection ends.
+    #[must_use]
+    pub fn new(host_keys: Vec<Arc<SigningKey>>) -> Self {
+        Self {
+            most_channels: 1000,
+            host_keys,
+            reserve: 0,
+            server: "the server",
+            patience: Duration::from_secs(1),
+        }
+    }
+}
+
 /// Why a relay ends.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -297,7 +297,7 @@ impl<N: Default> Passing<N> {
                     self.wants_agent |= name == b"auth-agent-req@openssh.com";
                 }
             }
-            CHANNEL_EOF => entry.has_ended[from.index()] = true,
+            CHANNEL_EOF => entry.is_finished |= from == Side::Server,
             CHANNEL_WINDOW_ADJUST if from == Side::User => {
                 let more = fields.number().map_err(malformed)?;
                 let kept = entry.keep_back(more);
@@ -521,7 +521,7 @@ fn ended<N>(
     says.extend(entry.words());
     let exit = of(CHANNEL_REQUEST, user).string("exit-status");
     says.push((Side::User, exit.boolean(false).number(status).done()));
-    if !entry.has_ended[Side::Server.index()] {
+    if !entry.is_finished {
         says.push((Side::User, of(CHANNEL_EOF, user).done()));
     }
     says.push((Side::User, of(CHANNEL_CLOSE, user).done()));

@@ -23,8 +23,8 @@ pub(super) struct Entry<N> {
     /// Bytes of the user's window of which the server does not know, and how many those were.
     reserve: u32,
     whole_reserve: u32,
-    /// Who says no more on it.
-    pub(super) has_ended: [bool; 2],
+    /// The server says no more on it.
+    pub(super) is_finished: bool,
     /// The relay has ended it towards both sides, and waits for them to close it.
     pub(super) is_ended: bool,
 }
@@ -66,12 +66,14 @@ impl<N> Entry<N> {
         let Some(number) = self.number(Side::User) else {
             return Vec::new();
         };
+        // Nobody says anything behind the end of what is said.
+        let is_open = self.numbers.iter().all(Option::is_some)
+            && self.closed == [false, false]
+            && !self.is_finished
+            && !self.is_ended;
         let mut said = Vec::new();
         for words in words {
             let length = u32::try_from(words.len()).unwrap_or(u32::MAX);
-            let is_open = self.numbers.iter().all(Option::is_some)
-                && self.closed == [false, false]
-                && !self.has_ended[Side::Server.index()];
             if let Some(left) = self.reserve.checked_sub(length).filter(|_| is_open) {
                 self.reserve = left;
                 let message = Message::new(CHANNEL_EXTENDED_DATA).number(number);
@@ -121,7 +123,7 @@ impl<N> Table<N> {
             replies: [Replies::default(), Replies::default()],
             reserve,
             whole_reserve: reserve,
-            has_ended: [false, false],
+            is_finished: false,
             is_ended: false,
         };
         self.entries.insert(key, entry);

@@ -105,13 +105,7 @@ impl Proxy {
         let proxy = serve::Proxy {
             to_user: Arc::new(to_user),
             to_server: Arc::new(to_server),
-            settings: Settings {
-                most_channels: 1000,
-                host_keys,
-                reserve: 0,
-                server: "the server",
-                patience: Duration::from_secs(1),
-            },
+            settings: Settings::new(host_keys),
             user_key: keys[0].public_key().key_data().clone(),
             password: PASSWORD.to_vec(),
             server_user: SigningKey::new(&keys[1]).unwrap(),

@@ -141,7 +141,7 @@ async fn keys_change_under_load_both_ways() {
         ..Setting::default()
     };
     let proxy = Proxy::start(setting).await;
-    let text = "head -c 20000000 /dev/zero | SSH cat | sha256sum";
+    let text = "head -c 20000000 /dev/zero | SSH -v cat | sha256sum";
     let (output, _) = shell(&proxy, proxy.address, text).await;
     let (expected, _) = shell(
         &proxy,
@@ -149,8 +149,12 @@ async fn keys_change_under_load_both_ways() {
         "head -c 20000000 /dev/zero | sha256sum",
     )
     .await;
-    assert!(output.status.success(), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
     assert_eq!(output.stdout, expected.stdout);
+    // Both ways some three hundred times 64 KiB pass, and packets that are on their way.
+    let changes = told.matches("SSH2_MSG_NEWKEYS received").count();
+    assert!(changes > 20, "keys were changed {changes} times");
 }
 
 fn forwarding(proxy: &Proxy, to: SocketAddr, options: &[&str]) -> Child {
