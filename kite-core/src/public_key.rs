@@ -34,7 +34,29 @@ const TYPES: [&str; 7] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey {
     line: String,
+    /// Where the key begins in it, behind its options.
+    key_at: usize,
     rsa_bits: Option<u32>,
+    presence: Presence,
+}
+
+/// What a token that keeps a key has to say of the moment of signing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Presence {
+    /// Somebody has touched it.
+    pub touched: bool,
+    /// Somebody has given it a PIN or a finger.
+    pub verified: bool,
+}
+
+impl Default for Presence {
+    /// That it was touched, as with OpenSSH.
+    fn default() -> Self {
+        Self {
+            touched: true,
+            verified: false,
+        }
+    }
 }
 
 /// Why a text is no key that can log in. Each says what to write instead.
@@ -66,6 +88,16 @@ pub enum PublicKeyError {
         word: String,
         /// Those that do.
         types: String,
+    },
+    /// Something stands before the key that means nothing here, and may be meant to keep
+    /// somebody out.
+    #[error(
+        "has {option:?} before its type, which is not supported: of options only \
+         verify-required and no-touch-required are, before keys of types that begin with sk-"
+    )]
+    Option {
+        /// The option.
+        option: String,
     },
     /// There is only a type.
     #[error("has only the key's type: write the whole line")]
@@ -109,6 +141,7 @@ impl PublicKey {
             1 => {}
             several => return Err(PublicKeyError::Lines(several)),
         }
+        let (options, text) = options(text)?;
         let (type_, rest) = word(text);
         if !TYPES.contains(&type_) {
             return Err(PublicKeyError::Type {
@@ -133,13 +166,29 @@ impl PublicKey {
             .chars()
             .map(|it| if it.is_control() { ' ' } else { it })
             .collect();
-        let line = format!("{type_} {data} {comment}").trim_end().to_owned();
-        let key = ssh_key::PublicKey::from_openssh(&line).map_err(|_| broken())?;
+        let bare = format!("{type_} {data} {comment}").trim_end().to_owned();
+        let key = ssh_key::PublicKey::from_openssh(&bare).map_err(|_| broken())?;
         let rsa_bits = match key.key_data() {
             KeyData::Rsa(key) => Some(bits(key.n().as_positive_bytes().unwrap_or_default())),
             _ => None,
         };
-        let key = Self { line, rsa_bits };
+        let (line, presence) = match options {
+            None => (bare.clone(), Presence::default()),
+            Some((words, presence)) if type_.starts_with("sk-") => {
+                (format!("{words} {bare}"), presence)
+            }
+            Some((words, _)) => {
+                return Err(PublicKeyError::Option {
+                    option: words.to_owned(),
+                });
+            }
+        };
+        let key = Self {
+            key_at: line.len() - bare.len(),
+            line,
+            rsa_bits,
+            presence,
+        };
         key.at_least(LEAST_RSA_BITS)
     }
 
@@ -161,10 +210,62 @@ impl PublicKey {
         }
     }
 
-    /// The key in one line, its parts divided by one space.
+    /// The key in one line with its options, its parts divided by one space.
     pub fn as_str(&self) -> &str {
         &self.line
     }
+
+    /// The same without options.
+    pub fn key(&self) -> &str {
+        self.line.get(self.key_at..).unwrap_or_default()
+    }
+
+    /// What its options ask of the token that keeps it; without meaning for other keys.
+    pub fn presence(&self) -> Presence {
+        self.presence
+    }
+
+    /// The line without what its owner calls the key.
+    fn unnamed(&self) -> &str {
+        let name = word(word(self.key()).1).1.len();
+        let end = self.line.len() - name;
+        self.line.get(..end).unwrap_or(&self.line).trim_end()
+    }
+}
+
+/// A line without what its owner calls the key, as that can be changed: by it one tells
+/// whether two lines are the same key. Of what is no key, its first two words.
+pub fn unnamed(line: &str) -> String {
+    if let Ok(key) = PublicKey::parse(line) {
+        return key.unnamed().to_owned();
+    }
+    let words: Vec<_> = line.split_whitespace().take(2).collect();
+    words.join(" ")
+}
+
+/// Options of a key, and what they ask for.
+type Options<'a> = (&'a str, Presence);
+
+/// What of a text stands before a key, if something does; and the key.
+fn options(text: &str) -> Result<(Option<Options<'_>>, &str), PublicKeyError> {
+    let (first, rest) = word(text);
+    let is_type = |word: &str| TYPES.contains(&word);
+    // Options may have spaces within quotes: what has a type behind them begins with some.
+    if is_type(first) || !rest.split_whitespace().any(is_type) {
+        return Ok((None, text));
+    }
+    let mut presence = Presence::default();
+    for option in first.split(',') {
+        match option {
+            "verify-required" => presence.verified = true,
+            "no-touch-required" => presence.touched = false,
+            other => {
+                let option = other.chars().take(64).collect();
+                return Err(PublicKeyError::Option { option });
+            }
+        }
+    }
+    Ok((Some((first, presence)), rest))
 }
 
 /// The first word of a text without space before it, and what comes after it.

@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 use proptest::prelude::*;
 
 use super::*;
@@ -10,6 +10,8 @@ const RSA_2048: &str = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQDLqdUxYiBuIb/OcOrK
 const P256: &str = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBGIPnJ8/YQbFzBtWO1q+UUJNAzrNyorg1H2ut1kp9dOQifqlQQahuEbofpHmKIlbH0upvrd8SW4EWoIAlCfI3lI= ann@laptop";
 const P384: &str = "ecdsa-sha2-nistp384 AAAAE2VjZHNhLXNoYTItbmlzdHAzODQAAAAIbmlzdHAzODQAAABhBKSN8X5yY3H0ng3SnH8mh/sLwGhwtvqWuI4ISEtUNCr0I8pvqoG0i5xj36vt1xZqrQ5trcmlG/erbGp9lUeua7GhUON5Y8jS0G+CKpfGItc9z9gBRHMjoD7LJ9rxnS/Mww== ann@laptop";
 const P521: &str = "ecdsa-sha2-nistp521 AAAAE2VjZHNhLXNoYTItbmlzdHA1MjEAAAAIbmlzdHA1MjEAAACFBAF1OVe95mBbf6YuNqoA7zlrhOihRecHftYM1NoccRmt37lYgFIQH+6K4MxIWhwqGEsJ4Ilt5lDL6IfvXeus2GF+WQBpfFG8kzbYs+fdM9EA6jDA1vnUyZJpxfHHYFM9J6ggSJ1vwA2qVr1TE9CHRsQODeQXEADpgUROVHONQ2B7FhqqVA== ann@laptop";
+
+const SK: &str = "sk-ssh-ed25519@openssh.com AAAAGnNrLXNzaC1lZDI1NTE5QG9wZW5zc2guY29tAAAAICFo/k5LU8863u66YC9eUO2170QduohPURkQnbLa/dczAAAABHNzaDo= ann@token";
 
 const WHOLE: [&str; 5] = [ED25519, RSA_2048, P256, P384, P521];
 
@@ -60,8 +62,25 @@ fn what_is_wrong_with_a_key_is_said() {
     assert_eq!(why(private), Private);
     assert_eq!(why("---- BEGIN SSH2 PUBLIC KEY ----"), Format);
     assert!(matches!(why("ssh-dss AAAAB3NzaC1kc3M="), Type { word, .. } if word == "ssh-dss"));
-    let optional = format!("no-pty {ED25519}");
-    assert!(matches!(why(&optional), Type { word, .. } if word == "no-pty"));
+    // Nobody may believe that it counts.
+    for option in [
+        "no-pty",
+        "restrict,pty",
+        "verify-required,from=10.0.0.0/8",
+        "command=\"a b\"",
+    ] {
+        for key in [ED25519, SK] {
+            let refused = why(&format!("{option} {key}"));
+            let PublicKeyError::Option { option: said } = &refused else {
+                panic!("{option}: {refused:?}");
+            };
+            assert!(option.contains(said.as_str()), "{refused}");
+        }
+    }
+    assert!(matches!(
+        why(&format!("verify-required {ED25519}")),
+        PublicKeyError::Option { .. }
+    ));
     assert_eq!(why("ssh-ed25519"), OnlyType);
     for half in [
         "ssh-ed25519 AAAA".to_owned(),
@@ -78,6 +97,24 @@ fn what_is_wrong_with_a_key_is_said() {
     assert_eq!(why(RSA_1024), Size(1024));
     // Those who have one are not locked out.
     assert_eq!(PublicKey::parse(RSA_1024).unwrap().as_str(), RSA_1024);
+}
+
+#[test]
+fn tokens_are_asked_for_what_stands_before_their_keys() {
+    for (options, touched, verified) in [
+        ("", true, false),
+        ("verify-required ", true, true),
+        ("no-touch-required ", false, false),
+        ("no-touch-required,verify-required ", false, true),
+    ] {
+        let line = format!("{options}{SK}");
+        let key = PublicKey::parse_new(&format!(" {line}\n")).unwrap();
+        assert_eq!(key.presence(), Presence { touched, verified }, "{line}");
+        assert_eq!((key.as_str(), key.key()), (line.as_str(), SK));
+        assert_eq!(key.unnamed(), line.trim_end_matches(" ann@token"));
+        let nameless = PublicKey::parse_new(key.unnamed()).unwrap();
+        assert_eq!(nameless.unnamed(), key.unnamed());
+    }
 }
 
 #[test]

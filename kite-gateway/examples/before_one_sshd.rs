@@ -41,6 +41,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         rule: LoginRule::KeyOrPassword,
         password: Some(PasswordHash::create(password)?),
         authorized_keys: Vec::new(),
+        authorities: Vec::new(),
     };
     let gateway = Gateway::builder()
         .routes(HashMap::from([(login.clone(), Arc::new(route))]))

@@ -71,7 +71,7 @@ impl Authenticator for Directory {
     async fn still_holds(&self, _: &LoginName, _: &Route, proof: &Proof) -> Verdict {
         match proof {
             Proof::Password(_) => Verdict::Accept,
-            Proof::Key(_) => Verdict::Reject,
+            Proof::Key(_) | Proof::Certificate(_) => Verdict::Reject,
         }
     }
 }
@@ -155,6 +155,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             }),
             password: None,
             authorized_keys: Vec::new(),
+            authorities: Vec::new(),
         };
         machines.0.write().insert(name.clone(), Arc::new(route));
     }

@@ -2,14 +2,16 @@
 //! other projects implement [`Authenticator`].
 
 use std::io;
-use std::time::Duration;
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use kite_core::password::{PasswordError, PasswordHash};
-use russh::keys::PublicKey;
+use kite_ssh_relay::certificate::{CertificateError, Claim, Grant, Vouched};
+use russh::keys::{HashAlg, PublicKey};
 
 use crate::hashing::{HashPool, Turn};
-use crate::route::{LoginName, Route};
+use crate::route::{Authority, LoginName, Presence, Route};
 
 /// The answer to a login.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +35,21 @@ pub enum Proof {
     Password(Option<PasswordHash>),
     /// A public key whose private half the user holds.
     Key(Box<PublicKey>),
+    /// A certificate of such a key.
+    Certificate(Box<Certified>),
+}
+
+/// A key that an authority has vouched for.
+#[derive(Clone, Debug)]
+pub struct Certified {
+    /// The key.
+    pub key: PublicKey,
+    /// The key of the authority.
+    pub authority: PublicKey,
+    /// Whom the certificate was taken for.
+    pub principal: String,
+    /// What it allows.
+    pub grant: Grant,
 }
 
 /// Decides on logins. The route is `None` for an unknown name: an implementation
@@ -51,10 +68,44 @@ pub trait Authenticator: Send + Sync + 'static {
         key: &PublicKey,
     ) -> Verdict;
 
+    /// What the token that keeps `key` has to say of the moment of signing, if one does:
+    /// asked once the client has proved that it holds the key. That it was touched, unless
+    /// an implementation says otherwise.
+    async fn presence(
+        &self,
+        _login: &LoginName,
+        _route: Option<&Route>,
+        _key: &PublicKey,
+    ) -> Presence {
+        Presence::default()
+    }
+
+    /// Whether the holder of `certificate`, who is at `address`, may log in; asked as
+    /// [`public_key`](Self::public_key) is, and in its place. No certificate is taken
+    /// unless an implementation says otherwise.
+    ///
+    /// # Errors
+    /// Why it is not taken. Whom it was made for is told, unless it is for somebody else or
+    /// by an authority that is not trusted.
+    async fn certificate(
+        &self,
+        _login: &LoginName,
+        _route: Option<&Route>,
+        certificate: &Vouched,
+        _address: IpAddr,
+    ) -> Result<Certified, CertificateError> {
+        Err(untrusted(certificate))
+    }
+
     /// Whether the proof of a login would still let its user in. Asked whenever
     /// a user who is logged in opens something new, and when the route has become
     /// another: a connection whose access was withdrawn ends. Must not take long.
     async fn still_holds(&self, login: &LoginName, route: &Route, proof: &Proof) -> Verdict;
+}
+
+fn untrusted(certificate: &Vouched) -> CertificateError {
+    let print = certificate.authority().fingerprint(HashAlg::Sha256);
+    CertificateError::Authority(print.to_string())
 }
 
 /// Why a [`RouteAuthenticator`] cannot be had.
@@ -69,7 +120,7 @@ pub enum AuthenticatorError {
     Thread(#[from] io::Error),
 }
 
-/// Compares with the route's password hash and public keys.
+/// Compares with the route's password hash, public keys and authorities.
 ///
 /// Hashing runs on a few threads of its own, so that a flood of wrong passwords
 /// neither starves sessions of CPU nor fills the memory. Owners of machines take
@@ -124,7 +175,7 @@ impl Authenticator for RouteAuthenticator {
             route
                 .authorized_keys
                 .iter()
-                .any(|k| k.key_data() == key.key_data())
+                .any(|it| it.key.key_data() == key.key_data())
         });
         if known {
             Verdict::Accept
@@ -133,8 +184,77 @@ impl Authenticator for RouteAuthenticator {
         }
     }
 
+    async fn presence(
+        &self,
+        _login: &LoginName,
+        route: Option<&Route>,
+        key: &PublicKey,
+    ) -> Presence {
+        let keys = route.map_or(&[][..], |route| &route.authorized_keys);
+        let lines = keys
+            .iter()
+            .filter(|it| it.key.key_data() == key.key_data())
+            .map(|it| it.presence);
+        // Where it stands twice, both are asked for.
+        let both = |one: Presence, other: Presence| Presence {
+            touched: one.touched || other.touched,
+            verified: one.verified || other.verified,
+        };
+        lines.reduce(both).unwrap_or_default()
+    }
+
+    async fn certificate(
+        &self,
+        _login: &LoginName,
+        route: Option<&Route>,
+        certificate: &Vouched,
+        address: IpAddr,
+    ) -> Result<Certified, CertificateError> {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = since_1970.map_or(0, |it| it.as_secs());
+        let mut why = untrusted(certificate);
+        let authorities = route.map_or(&[][..], |route| &route.authorities);
+        for trusted in authorities {
+            let claim = Claim {
+                principal: &trusted.principal,
+                address,
+                now,
+            };
+            let is_trusted = |authority: &_| trusted.key.key_data() == authority;
+            match certificate.check(&claim, is_trusted) {
+                Ok(grant) => {
+                    return Ok(Certified {
+                        key: PublicKey::from(certificate.key().clone()),
+                        authority: trusted.key.as_ref().clone(),
+                        principal: trusted.principal.clone(),
+                        grant,
+                    });
+                }
+                Err(CertificateError::Authority(_)) => {}
+                // What is told to whom it was made for comes before that it is for others.
+                Err(error) => match why {
+                    CertificateError::Authority(_) | CertificateError::Principal(_) => why = error,
+                    _ => {}
+                },
+            }
+        }
+        Err(why)
+    }
+
     async fn still_holds(&self, login: &LoginName, route: &Route, proof: &Proof) -> Verdict {
         match proof {
+            // That it expires ends no session, as with sshd: it is about when to log in.
+            Proof::Certificate(it) => {
+                let trusted = |authority: &Authority| {
+                    authority.key.key_data() == it.authority.key_data()
+                        && authority.principal == it.principal
+                };
+                if route.authorities.iter().any(trusted) {
+                    Verdict::Accept
+                } else {
+                    Verdict::Reject
+                }
+            }
             Proof::Key(key) => self.public_key(login, Some(route), key).await,
             Proof::Password(Some(hash)) if route.password.as_ref() == Some(hash) => Verdict::Accept,
             Proof::Password(_) => Verdict::Reject,

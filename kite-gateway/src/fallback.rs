@@ -80,5 +80,6 @@ fn account(host: &Host, login: &LoginName) -> Route {
         rule: LoginRule::KeyOrPassword,
         password: None,
         authorized_keys: Vec::new(),
+        authorities: Vec::new(),
     }
 }

@@ -77,15 +77,20 @@ mod turns;
 mod user;
 
 pub use audit::AuditSink;
-pub use auth::{Authenticator, Proof, RouteAuthenticator, Verdict};
+pub use auth::{Authenticator, Certified, Proof, RouteAuthenticator, Verdict};
 pub use bans::BanPolicy;
 pub use config::Config;
 pub use connect::{Connector, TcpConnector};
 pub use fallback::HostFallback;
 pub use gateway::{BuildError, Gateway, GatewayBuilder};
 pub use kite_core::cidr::{Cidr, ParseCidrError};
+/// The protocol, whose certificates appear in this interface.
+pub use kite_ssh_relay;
 pub use recording::Recordings;
-pub use route::{Credential, LoginName, LoginRule, Route, Routes, Target, VmKey, VmState};
+pub use route::{
+    Authority, AuthorizedKey, Credential, LoginName, LoginRule, Presence, Route, Routes, Target,
+    VmKey, VmState,
+};
 /// The SSH library whose keys and streams appear in this interface.
 pub use russh;
 pub use sessions::{SessionInfo, Sessions};

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use kite_core::password::PasswordHash;
+pub use kite_core::public_key::Presence;
 use russh::keys::{PrivateKey, PublicKey};
 use serde::Serialize;
 
@@ -125,6 +126,33 @@ impl fmt::Debug for Target {
     }
 }
 
+/// A public key that may log in.
+#[derive(Clone, Debug)]
+pub struct AuthorizedKey {
+    /// The key.
+    pub key: PublicKey,
+    /// What the token has to say that keeps it, if one does.
+    pub presence: Presence,
+}
+
+impl From<PublicKey> for AuthorizedKey {
+    fn from(key: PublicKey) -> Self {
+        Self {
+            key,
+            presence: Presence::default(),
+        }
+    }
+}
+
+/// An authority whose certificates log in.
+#[derive(Clone, Debug)]
+pub struct Authority {
+    /// Its key.
+    pub key: Arc<PublicKey>,
+    /// Who has to be among the principals of a certificate.
+    pub principal: String,
+}
+
 /// Everything that the gateway knows of a login name.
 #[derive(Clone, Debug)]
 pub struct Route {
@@ -147,7 +175,9 @@ pub struct Route {
     /// Hash of the password; without one passwords never fit.
     pub password: Option<PasswordHash>,
     /// Public keys that may log in.
-    pub authorized_keys: Vec<PublicKey>,
+    pub authorized_keys: Vec<AuthorizedKey>,
+    /// Authorities whose certificates may.
+    pub authorities: Vec<Authority>,
 }
 
 impl Route {

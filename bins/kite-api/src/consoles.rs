@@ -8,7 +8,7 @@ use kite_api::{ApiStateBuilder, console::ConsoleLimits};
 use kite_audit::Lines;
 use kite_consoles::{GatewayAudit, GatewayTerminals, StoredRecordings};
 use kite_gateway::{
-    AuditSink, Config, Recordings, TcpConnector,
+    AuditSink, Config, Infrastructure, Recordings, TcpConnector,
     audit::LogSink,
     kubernetes::{Reporter, RouteTable, watch_routes},
     terminal::Terminals,
@@ -134,7 +134,12 @@ impl ConsoleArgs {
         }
         let routes = RouteTable::default();
         let (client, shutdown) = (client.clone(), shutdown.clone());
-        tokio::spawn(watch_routes(client, routes.clone(), shutdown));
+        tokio::spawn(watch_routes(
+            client,
+            routes.clone(),
+            Infrastructure::default(),
+            shutdown,
+        ));
         let builder = builder.terminals(GatewayTerminals::new(routes, terminals));
         Ok((builder, recordings))
     }

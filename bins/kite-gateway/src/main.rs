@@ -17,7 +17,7 @@ use kite_gateway::{
     audit::LogSink,
     kubernetes::{
         Reporter, RouteTable, SpecStarter, host_key, report_activity, watch_connections,
-        watch_infrastructure, watch_routes,
+        watch_routes,
     },
 };
 use kite_process::{Admin, AuditArgs, ClusterArgs, LogArgs, Readiness};
@@ -157,9 +157,8 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
         gateway.sessions(),
         reporting.clone(),
     ));
-    let addresses = watch_infrastructure(client.clone(), infrastructure, shutdown.clone());
-    let addresses = tokio::spawn(addresses);
-    let watching = tokio::spawn(watch_routes(client, routes.clone(), shutdown.clone()));
+    let watching = watch_routes(client, routes.clone(), infrastructure, shutdown.clone());
+    let watching = tokio::spawn(watching);
     // Who comes before all routes are known would be taken for a stranger, and with
     // a host behind, a VM's password shown to it. Connections wait meanwhile.
     tokio::select! {
@@ -173,6 +172,5 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     connections.await?;
     ended.cancel();
     watching.await?;
-    addresses.await?;
     admin.await?
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use kite_core::{crd::KiteUser, names};
+use kite_core::{crd::KiteUser, names, public_key::unnamed};
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -38,8 +38,7 @@ pub struct KeyView {
 
 /// The key without what its owner calls it: that can be changed.
 fn name_of(key: &str) -> String {
-    let material: Vec<_> = key.split_whitespace().take(2).collect();
-    let hash = names::fingerprint(&material.join(" "));
+    let hash = names::fingerprint(&unnamed(key));
     format!("{KEY}{}", hash.get(..HASH).unwrap_or(&hash))
 }
 

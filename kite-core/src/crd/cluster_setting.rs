@@ -1,6 +1,7 @@
 //! Settings of the platform that are for administrators of the *cluster*: through them
 //! the controller acts on what is not Kite's, such as Ingresses with annotations that
-//! other controllers obey, addresses of load balancers, ports of nodes, names in DNS.
+//! other controllers obey, addresses of load balancers, ports of nodes, names in DNS; or
+//! somebody gets into what users have, without their being told.
 //!
 //! Whoever administers Kite is not trusted with the cluster. So the HTTP API changes none
 //! of these, and an admission policy refuses it to the API's account.
@@ -47,7 +48,7 @@ const TEXT: &str = "\"\"";
 
 impl ClusterSetting {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         setting("baseDomain", TEXT, ApiMay::SetOnce),
         setting("storageClass", TEXT, ApiMay::Nothing),
         setting("imageNamespace", TEXT, ApiMay::Nothing),
@@ -76,6 +77,8 @@ impl ClusterSetting {
         setting("gateway.nodePort", "0", ApiMay::Nothing),
         // Some load balancers take that port on every node.
         setting("gateway.servicePort", "22", ApiMay::Nothing),
+        // Who is vouched for gets into others' VMs, and their owners are not told.
+        setting("gateway.userAuthorities", "[]", ApiMay::Nothing),
     ];
 
     /// What is said to whoever may not change it: the remedy.

@@ -36,6 +36,7 @@ mod token;
 mod unread_status;
 #[allow(dead_code)]
 mod user;
+mod user_authority;
 #[allow(dead_code)]
 mod virtual_machine;
 
@@ -47,7 +48,7 @@ use kube::CustomResourceExt as _;
 pub use self::{
     charge::*, cluster_setting::*, connection::*, image::*, invite::*, offer::*, password::*,
     platform::*, reservation::*, reserved_domain::*, second_factor::*, session::*, sign_in::*,
-    token::*, unread_status::UnreadStatus, user::*, virtual_machine::*,
+    token::*, unread_status::UnreadStatus, user::*, user_authority::*, virtual_machine::*,
 };
 
 /// API group of Kite's kinds.
@@ -81,7 +82,7 @@ fn derived() -> Vec<CustomResourceDefinition> {
 }
 
 /// Pattern of one public key in `authorized_keys` form (RFC 4253 §6.6 names).
-pub(crate) const PUBLIC_KEY_PATTERN: &str = r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-ssh-ed25519@openssh\.com|sk-ecdsa-sha2-nistp256@openssh\.com) [A-Za-z0-9+/]+={0,3}( [^\n\r]*)?$";
+pub(crate) const PUBLIC_KEY_PATTERN: &str = r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|((verify-required|no-touch-required)(,verify-required|,no-touch-required)? )?sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com) [A-Za-z0-9+/]+={0,3}( [^\n\r]*)?$";
 
 /// What is zero is left out of an object.
 #[allow(

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AccessLevel, SignInProvider,
+    AccessLevel, SignInProvider, UserAuthority,
     unread_status::{UnreadStatus, salvaged_status},
 };
 use crate::names;
@@ -378,6 +378,11 @@ pub struct GatewayExposure {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "annotations_schema")]
     pub annotations: BTreeMap<String, String>,
+    /// Authorities whose certificates of users log in, beside keys and passwords. Who
+    /// holds the private key of one gets into every VM.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub user_authorities: Vec<UserAuthority>,
 }
 
 /// Type of the gateway's Service.
@@ -469,6 +474,7 @@ impl Default for GatewayExposure {
             load_balancer_class: None,
             traffic_policy: TrafficPolicy::default(),
             annotations: BTreeMap::new(),
+            user_authorities: Vec::new(),
         }
     }
 }
@@ -504,7 +510,7 @@ pub struct KitePlatformStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cluster_addresses: Vec<String>,
     /// `Ready`, `GatewayExposed`, `WebExposed`, `ResolvedRefs`, `ClientAddressesSeen`,
-    /// `GatewayHostKeyKept`.
+    /// `UserAuthoritiesUsable`, `GatewayHostKeyKept`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     #[serde(deserialize_with = "crate::time::conditions")]
@@ -558,6 +564,8 @@ pub mod platform_condition {
     /// The SSH gateway and the API see the addresses of clients. Absent while the gateway
     /// is not exposed and nothing is wrong with the API.
     pub const CLIENT_ADDRESSES_SEEN: &str = "ClientAddressesSeen";
+    /// The keys of all user authorities can be read. Absent where there is none.
+    pub const USER_AUTHORITIES_USABLE: &str = "UserAuthoritiesUsable";
     /// The SSH gateway's host key is the one that users were told of. Absent while there never
     /// was one, or the gateway is not exposed.
     pub const GATEWAY_HOST_KEY_KEPT: &str = "GatewayHostKeyKept";

@@ -54,7 +54,8 @@ fn gateway(dir: &Path) -> Gateway {
             host_key: public("vm_host_key.pub"),
         }),
         password: None,
-        authorized_keys: vec![public("user_key.pub")],
+        authorized_keys: vec![public("user_key.pub").into()],
+        authorities: Vec::new(),
     };
     let config = Config {
         // What follows sixty idle connections comes before the gateway has seen

@@ -53,7 +53,7 @@ impl Made {
     }
 
     fn check(&self, blob: &[u8], claim: &Claim<'_>) -> Result<Grant, CertificateError> {
-        let certificate = Certificate::decode(blob)?;
+        let certificate = Certificate::decode(blob)?.verify()?;
         certificate.check(claim, |key| *key == self.authority)
     }
 }

@@ -95,6 +95,22 @@ impl Purpose {
     }
 }
 
+/// A certificate that somebody showed.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Certificate {
+    /// What the authority calls it, as far as that fits into a record. Anybody can be an
+    /// authority: it means something where the authority is trusted.
+    pub id: String,
+    /// Its number.
+    pub serial: u64,
+    /// Fingerprint of the authority's key.
+    pub authority: String,
+    /// Why it was not taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
 /// What a record tells.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -110,6 +126,9 @@ pub enum Event {
         /// Fingerprint of the public key, where it was one.
         #[serde(skip_serializing_if = "Option::is_none")]
         key: Option<String>,
+        /// The certificate of that key, where one was shown that is by its authority.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        certificate: Option<Certificate>,
         /// Whether it was let in.
         accepted: bool,
         /// Whether it was right, and more is needed.

@@ -144,12 +144,7 @@ fn client(input: &mut Input<'_>) {
 
 fn read(bytes: &[u8]) {
     if let Ok(certificate) = Certificate::decode(bytes) {
-        let claim = kite_ssh_relay::certificate::Claim {
-            principal: "anna",
-            address: [192, 0, 2, 7].into(),
-            now: 1_700_000_000,
-        };
-        assert!(certificate.check(&claim, |_| true).is_err(), "made up");
+        assert!(certificate.verify().is_err(), "made up");
     }
     if let Ok(offer) = KexInit::decode(bytes) {
         assert_eq!(KexInit::decode(&offer.encode()), Ok(offer.clone()));

@@ -4,37 +4,15 @@
 
 use kite_core::cidr::Cidr;
 use kite_core::crd::KitePlatform;
-use kite_core::names;
-use kite_core::watch_backoff::WatchBackoff;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Client};
-use tokio_util::sync::CancellationToken;
+use kube::runtime::watcher::Event;
 
-use super::watch::feed;
 use crate::standing::Infrastructure;
 
-/// Keeps `infrastructure` by a watch through `client` until `shutdown`. What was known
-/// stays while the platform is gone or cannot be read.
-pub async fn watch_infrastructure(
-    client: Client,
-    infrastructure: Infrastructure,
-    shutdown: CancellationToken,
-) {
-    let only = watcher::Config::default().fields(&format!("metadata.name={}", names::PLATFORM));
-    let platforms = watcher(Api::<KitePlatform>::all(client), only);
-    let feeding = feed(
-        "KitePlatform",
-        platforms.backoff(WatchBackoff::default()),
-        |event| {
-            if let Event::Apply(platform) | Event::InitApply(platform) = event {
-                infrastructure.set(ranges(&platform));
-            }
-        },
-    );
-    tokio::select! {
-        () = feeding => {}
-        () = shutdown.cancelled() => {}
+/// Takes over what an event of the platform's watch tells. What was known stays while the
+/// platform is gone or cannot be read.
+pub(super) fn take(infrastructure: &Infrastructure, event: &Event<KitePlatform>) {
+    if let Event::Apply(platform) | Event::InitApply(platform) = event {
+        infrastructure.set(ranges(platform));
     }
 }
 

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
+use kite_core::crd::{Principals, UserAuthority};
 use kite_core::names::key_secret;
 use russh::keys::{PrivateKey, PublicKey};
+
+use crate::route::{Authority, AuthorizedKey};
 
 /// What the gateway needs of a VM's key Secret.
 #[derive(Clone)]
@@ -35,11 +38,56 @@ pub(super) fn vm_keys(secret: &Secret) -> Result<VmKeys, String> {
     })
 }
 
+/// Reads an `authorized_keys` line.
+fn public_key(line: &str) -> Option<AuthorizedKey> {
+    let line = kite_core::public_key::PublicKey::parse(line).ok()?;
+    let key = PublicKey::from_openssh(line.key()).ok()?;
+    Some(AuthorizedKey {
+        key,
+        presence: line.presence(),
+    })
+}
+
 /// Reads `authorized_keys` lines; what cannot be read lets nobody in.
-pub(super) fn public_keys(lines: &[String]) -> Vec<PublicKey> {
-    lines
-        .iter()
-        .filter_map(|line| kite_core::public_key::PublicKey::parse(line).ok())
-        .filter_map(|key| PublicKey::from_openssh(key.as_str()).ok())
-        .collect()
+pub(super) fn public_keys(lines: &[String]) -> Vec<AuthorizedKey> {
+    lines.iter().filter_map(|line| public_key(line)).collect()
+}
+
+/// An authority that the platform trusts.
+#[derive(Clone)]
+pub(super) struct Trusted {
+    key: Arc<PublicKey>,
+    principals: Principals,
+}
+
+impl Trusted {
+    /// Those that can be read; the platform's conditions name the others.
+    pub(super) fn all(said: &[UserAuthority]) -> Vec<Self> {
+        let read = |said: &UserAuthority| {
+            let read = public_key(&said.public_key);
+            if read.is_none() {
+                tracing::error!(
+                    authority = said.name,
+                    "the key of a user authority cannot be read"
+                );
+            }
+            Some(Self {
+                key: Arc::new(read?.key),
+                principals: said.principals,
+            })
+        };
+        said.iter().filter_map(read).collect()
+    }
+
+    /// The authority for one VM: of one that is nobody's, none that vouches for accounts.
+    pub(super) fn of_vm(&self, owner: Option<&str>, login: &str) -> Option<Authority> {
+        let principal = match self.principals {
+            Principals::Accounts => owner?,
+            Principals::LoginNames => login,
+        };
+        Some(Authority {
+            key: Arc::clone(&self.key),
+            principal: principal.to_owned(),
+        })
+    }
 }

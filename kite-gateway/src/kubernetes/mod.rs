@@ -4,19 +4,18 @@
 //! KiteVirtualMachine ─ sshId, power, hash, keys ─┐
 //! KiteUser ─────────── public keys, suspended ───┤
 //! Secret <vm>-ssh-key ─ key pair, host key ──────┼─► RouteTable ─► Routes::find
-//! EndpointSlice ────── address and port ─────────┘
+//! EndpointSlice ────── address and port ─────────┤
+//! KitePlatform ─────── user authorities ─────────┘
 //! ```
 //!
 //! VMs with an idle timeout have their use reported: [`report_activity`].
 //!
 //! Who is connected is reported, too, and ended by request: [`Reporter`].
 //!
-//! What lies between clients and the gateway is told by the platform's status:
-//! [`watch_infrastructure`].
-//!
 //! VMs that a login is to start are switched on by their spec: [`SpecStarter`].
 //!
-//! Three watches keep the table, and the keys of each VM are read once, by the name of
+//! Four watches keep the table, one of which tells from the platform's status, too, what lies
+//! between clients and the gateway. And the keys of each VM are read once, by the name of
 //! their Secret; a login asks nothing of the API server, so logins cannot flood it and
 //! go on while it is away.
 
@@ -35,7 +34,6 @@ mod watch;
 pub use activity::report_activity;
 pub use connections::{Live, ReportLimits, Reporter, watch_connections};
 pub use host_key::{HostKeyError, host_key};
-pub use infrastructure::watch_infrastructure;
 pub use start::SpecStarter;
 pub use table::RouteTable;
 pub use watch::{feed, watch_routes};

@@ -1,5 +1,5 @@
-//! The route table: four kinds of objects in, one route per login name out. Three are
-//! watched; of the fourth, Secrets, the table says which it wants.
+//! The route table: five kinds of objects in, one route per login name out. Four are
+//! watched; of the fifth, Secrets, the table says which it wants.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
-use kite_core::crd::{KiteUser, KiteVirtualMachine, PowerState, SshLogin, VmPhase, vm_condition};
+use kite_core::crd::{
+    KitePlatform, KiteUser, KiteVirtualMachine, PowerState, SshLogin, VmPhase, vm_condition,
+};
 use kite_core::versions::as_option;
 use kite_core::{labels, names};
 use kube::ResourceExt;
@@ -16,7 +18,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::keys::{VmKeys, public_keys, vm_keys};
+use super::keys::{Trusted, VmKeys, public_keys, vm_keys};
 use super::mirror::{Groups, Mirror};
 use super::wanted::{Reading, Wanted};
 use crate::route::{Credential, LoginName, LoginRule, Route, Routes, Target, VmKey, VmState};
@@ -41,6 +43,8 @@ struct Objects {
     by_namespace: Groups<String, VmKey>,
     /// The names of each VM's slices.
     by_vm: Groups<VmKey, String>,
+    /// Which authorities vouch for users.
+    platforms: Mirror<String, Vec<Trusted>>,
     /// The login name under which each VM's route stands now.
     logins: HashMap<VmKey, String>,
 }
@@ -126,6 +130,22 @@ impl RouteTable {
             .cloned()
             .collect();
         self.rebuild(&mut objects, changed);
+    }
+
+    /// Takes an event of the watch of the `KitePlatform`.
+    pub fn platform(&self, event: Event<KitePlatform>) {
+        let mut objects = self.objects.lock();
+        let changed = objects.platforms.apply(event, |platform| {
+            let gateway = &platform.spec.gateway;
+            let trusted = Trusted::all(&gateway.user_authorities);
+            (platform.name_any() == names::PLATFORM).then(|| (platform.name_any(), Some(trusted)))
+        });
+        let all = if changed.is_empty() {
+            Vec::new()
+        } else {
+            objects.logins.keys().cloned().collect()
+        };
+        self.rebuild(&mut objects, all);
     }
 
     /// Takes in what came of reading a VM's key Secret.
@@ -267,7 +287,8 @@ impl RouteTable {
         let all = objects.vms.is_ready()
             && objects.users.is_ready()
             && objects.wanted.all_tried()
-            && objects.slices.is_ready();
+            && objects.slices.is_ready()
+            && objects.platforms.is_ready();
         if all {
             self.ready
                 .send_if_modified(|ready| !std::mem::replace(ready, true));
@@ -340,6 +361,13 @@ fn route(objects: &Objects, key: &VmKey) -> Option<(String, Route)> {
     if let Some(user) = user {
         authorized_keys.extend(public_keys(&user.spec.ssh_public_keys));
     }
+    let trusted = objects.platforms.get(&names::PLATFORM.to_owned());
+    let authorities = trusted
+        .into_iter()
+        .flatten()
+        .filter(|_| !suspended)
+        .filter_map(|it| it.of_vm(owner, &vm.spec.ssh_id))
+        .collect();
     let state = state(vm, !addresses.is_empty());
     let route = Route {
         vm: key.clone(),
@@ -363,6 +391,7 @@ fn route(objects: &Objects, key: &VmKey) -> Option<(String, Route)> {
         } else {
             authorized_keys
         },
+        authorities,
     };
     Some((vm.spec.ssh_id.clone(), route))
 }

@@ -3,7 +3,8 @@
 use k8s_openapi::ByteString;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort};
 use kite_core::crd::{
-    AccessStatus, KiteUserSpec, KiteVirtualMachineSpec, KiteVirtualMachineStatus,
+    AccessStatus, KitePlatformSpec, KiteUserSpec, KiteVirtualMachineSpec, KiteVirtualMachineStatus,
+    Principals, UserAuthority,
 };
 use kite_core::names::key_secret;
 use kube::api::ObjectMeta;
@@ -164,6 +165,76 @@ fn what_cannot_be_read_lets_nobody_in() {
     assert!(find(&table, "ann-web").is_none());
 }
 
+/// A platform that trusts those.
+fn platform(authorities: Vec<UserAuthority>) -> KitePlatform {
+    let mut platform = KitePlatform::new(names::PLATFORM, KitePlatformSpec::default());
+    platform.spec.gateway.user_authorities = authorities;
+    platform
+}
+
+fn authority(name: &str, public_key: String, principals: Principals) -> UserAuthority {
+    UserAuthority {
+        name: name.into(),
+        public_key,
+        principals,
+    }
+}
+
+#[test]
+fn authorities_vouch_for_owners_or_for_login_names() {
+    let principals = |table: &RouteTable, login| {
+        let route = find(table, login).unwrap();
+        let all = route.authorities.iter().map(|it| it.principal.clone());
+        all.collect::<Vec<_>>()
+    };
+    let table = RouteTable::default();
+    table.vm(Event::Apply(vm("web", "ann-web")));
+    let mut of_nobody = vm("lab", "lab");
+    of_nobody.metadata.namespace = Some("elsewhere".into());
+    table.vm(Event::Apply(of_nobody));
+    let (staff, labs) = (new_key(), new_key());
+    let said = vec![
+        authority("staff", line(&staff), Principals::Accounts),
+        authority("broken", "ssh-ed25519 AAAA".into(), Principals::Accounts),
+        authority("labs", line(&labs), Principals::LoginNames),
+    ];
+    table.platform(Event::Apply(platform(said)));
+    assert_eq!(principals(&table, "ann-web"), ["ann", "ann-web"]);
+    assert_eq!(principals(&table, "lab"), ["lab"]);
+    let route = find(&table, "ann-web").unwrap();
+    assert_eq!(
+        route.authorities[0].key.key_data(),
+        staff.public_key().key_data()
+    );
+    // Those of a VM that comes later, too.
+    table.vm(Event::Apply(vm("late", "ann-late")));
+    assert_eq!(principals(&table, "ann-late"), ["ann", "ann-late"]);
+
+    let mut ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
+    ann.spec.suspended = true;
+    table.user(Event::Apply(ann.clone()));
+    assert!(principals(&table, "ann-web").is_empty());
+    table.user(Event::Delete(ann));
+    assert_eq!(principals(&table, "ann-web").len(), 2);
+
+    // Of settings that cannot be read none is trusted, nor of none.
+    let odd = serde_json::json!({"gateway": {"userAuthorities": [{"name": "staff"}]}});
+    let mut unread = platform(Vec::new());
+    unread.spec = serde_json::from_value(odd).unwrap();
+    table.platform(Event::Apply(unread));
+    assert!(principals(&table, "ann-web").is_empty());
+    let said = vec![authority("labs", line(&labs), Principals::LoginNames)];
+    table.platform(Event::Apply(platform(said.clone())));
+    assert_eq!(principals(&table, "ann-web"), ["ann-web"]);
+    table.platform(Event::Delete(platform(said.clone())));
+    assert!(principals(&table, "ann-web").is_empty());
+    table.platform(Event::Apply(platform(said)));
+    for event in [Event::Init, Event::InitDone] {
+        table.platform(event);
+    }
+    assert!(principals(&table, "ann-web").is_empty());
+}
+
 #[test]
 fn a_foreign_or_broken_key_secret_is_not_used() {
     let (good, _) = secret("web");
@@ -244,8 +315,9 @@ fn ready_when_every_kind_was_listed() {
     let table = RouteTable::default();
     table.vm(Event::InitDone);
     table.user(Event::InitDone);
-    assert!(!table.is_ready());
     table.slice(Event::InitDone);
+    assert!(!table.is_ready());
+    table.platform(Event::InitDone);
     assert!(table.is_ready());
     // Nor before the keys of the VMs that are there were looked for.
     let table = RouteTable::default();
@@ -258,6 +330,7 @@ fn ready_when_every_kind_was_listed() {
     }
     table.user(Event::InitDone);
     table.slice(Event::InitDone);
+    table.platform(Event::InitDone);
     assert!(!table.is_ready());
     read(&table, |_| Err("forbidden".to_owned()));
     assert!(!table.is_ready(), "there may be some");

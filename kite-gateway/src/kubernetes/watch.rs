@@ -8,7 +8,9 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kite_core::cluster::{Lenient, Object, Unread};
-use kite_core::crd::{KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineSpec};
+use kite_core::crd::{
+    KitePlatform, KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineSpec,
+};
 use kite_core::quantity::Bytes;
 use kite_core::{labels, names, watch_backoff::WatchBackoff};
 use kube::runtime::WatchStreamExt;
@@ -17,8 +19,10 @@ use kube::{Api, Client};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::infrastructure;
 use super::table::RouteTable;
 use crate::route::VmKey;
+use crate::standing::Infrastructure;
 
 /// Pause after a watch failed beyond what `kube` itself retries.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -27,10 +31,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How many VMs' keys are read at a time.
 const PARALLEL: usize = 16;
 
-/// Keeps `table` by watches through `client` until `shutdown`. Of `EndpointSlices` only
+/// Keeps `table` by watches through `client` until `shutdown`, and in `infrastructure` what
+/// the platform's status says of addresses between clients and the gateway. Of `EndpointSlices` only
 /// those that Kite labelled are asked for, and of Secrets those with VMs' keys, each by
 /// its name.
-pub async fn watch_routes(client: Client, table: RouteTable, shutdown: CancellationToken) {
+pub async fn watch_routes(
+    client: Client,
+    table: RouteTable,
+    infrastructure: Infrastructure,
+    shutdown: CancellationToken,
+) {
     let selector = |component: &str| {
         watcher::Config::default().labels(&format!("{}={component}", labels::COMPONENT))
     };
@@ -44,8 +54,18 @@ pub async fn watch_routes(client: Client, table: RouteTable, shutdown: Cancellat
         Api::<EndpointSlice>::all(client.clone()),
         selector(labels::COMPONENT_ACCESS),
     );
+    let only = everything().fields(&format!("metadata.name={}", names::PLATFORM));
+    let platforms = watcher(Api::<KitePlatform>::all(client.clone()), only);
     let feeding = async {
         tokio::join!(
+            feed(
+                "KitePlatform",
+                platforms.backoff(WatchBackoff::default()),
+                |e| {
+                    infrastructure::take(&infrastructure, &e);
+                    table.platform(e);
+                }
+            ),
             feed(
                 "KiteVirtualMachine",
                 vms.backoff(WatchBackoff::default()),

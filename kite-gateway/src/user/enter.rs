@@ -60,7 +60,9 @@ pub(super) async fn current(conn: &Conn) -> Result<Arc<Route>, EnterError> {
 
 /// Whether a login with these is one by the rule.
 pub(super) fn suffices(rule: LoginRule, proofs: &[Proof]) -> bool {
-    let has_key = proofs.iter().any(|proof| matches!(proof, Proof::Key(_)));
+    let has_key = proofs
+        .iter()
+        .any(|proof| matches!(proof, Proof::Key(_) | Proof::Certificate(_)));
     let has_password = proofs
         .iter()
         .any(|proof| matches!(proof, Proof::Password(_)));

@@ -8,12 +8,13 @@ use kite_ssh_relay::io::{Connection, ConnectionError, Event as Said, Workers};
 use kite_ssh_relay::login::{self, Asked, LoginError, Methods, Offered, Prompt, Request};
 use kite_ssh_relay::transport::TransportError;
 use parking_lot::Mutex;
-use russh::keys::{HashAlg, PublicKey};
+use russh::keys::HashAlg;
 use tokio::time::Instant;
 
 use super::conn::{Conn, Identity};
 use super::enter::suffices;
 use super::progress::Progress;
+use super::shown::{Claim, Shown, Vouching, look};
 use crate::audit::Event;
 use crate::auth::{Proof, Verdict};
 use crate::machine::DialError;
@@ -64,6 +65,8 @@ pub(super) struct Login {
     passwords: usize,
     tries: usize,
     refused: usize,
+    /// Why something was refused, for whoever may know.
+    words: Option<String>,
     /// What was proven so far, where more than one thing has to be.
     proven: Option<Proven>,
     /// The machine that has taken the password itself, entered by it; behind a lock as a
@@ -79,6 +82,7 @@ impl Login {
             passwords: 0,
             tries: 0,
             refused: 0,
+            words: None,
             proven: None,
             entered: Mutex::default(),
         }
@@ -147,7 +151,12 @@ impl Login {
         let answer = match decided {
             Decided::Accept => return Ok(Some(decided)),
             Decided::Part => login.accept_in_part(PASSWORDS)?,
-            Decided::Reject => login.reject(METHODS)?,
+            Decided::Reject => {
+                if let Some(words) = self.words.take() {
+                    user.send(&login.banner(words.as_bytes())?, &[])?;
+                }
+                login.reject(METHODS)?
+            }
             Decided::Probed => login.try_key()?,
             Decided::Ask(words) => {
                 let prompt = Prompt {
@@ -176,9 +185,12 @@ impl Login {
                 self.try_password(INTERACTIVE, name, answer).await
             }
             Request::Probe(offered) => {
-                let (_, _, verdict) = self.check_key(name, &offered).await;
-                if verdict == Verdict::Accept {
+                let shown = self.look(name, *offered).await;
+                if shown.claim.verdict == Verdict::Accept {
                     Decided::Probed
+                } else if shown.refused().is_some() {
+                    // Its holder does not go on.
+                    self.decide("publickey", shown.claim)
                 } else {
                     Decided::Reject
                 }
@@ -189,13 +201,21 @@ impl Login {
                     return Ok(Decided::Reject);
                 };
                 login.verified(&verified)?;
-                let (asked, route, verdict) = self.check_key(name, &offered).await;
-                let is_touched = verified.token().is_none_or(|token| token.touched);
-                let verdict = if is_touched { verdict } else { Verdict::Reject };
-                let proof = Proof::Key(Box::new(PublicKey::from(offered.key)));
-                self.decide("publickey", asked, route.as_deref(), verdict, proof)
+                let mut shown = self.look(name, *offered).await;
+                if !shown.is_present(verified.token()) {
+                    shown.claim.verdict = Verdict::Reject;
+                }
+                self.decide("publickey", shown.claim)
             }
         })
+    }
+
+    /// Looks at a key, or at its certificate.
+    async fn look(&mut self, user: &str, offered: Offered) -> Shown {
+        let (login, route) = self.route(user);
+        let shown = look(&self.conn, login, route, offered).await;
+        self.words = shown.words();
+        shown
     }
 
     fn route(&self, user: &str) -> (Option<LoginName>, Option<Arc<Route>>) {
@@ -205,19 +225,23 @@ impl Login {
     }
 
     /// Writes a decision down and turns it into the answer.
-    fn decide(
-        &mut self,
-        method: &'static str,
-        login: Option<LoginName>,
-        route: Option<&Route>,
-        verdict: Verdict,
-        proof: Proof,
-    ) -> Decided {
+    fn decide(&mut self, method: &'static str, claim: Claim) -> Decided {
+        let Claim {
+            login,
+            route,
+            verdict,
+            proof,
+            certificate,
+        } = claim;
+        let route = route.as_deref();
         let mut accepted = verdict == Verdict::Accept;
         let key = match &proof {
-            Proof::Key(key) => Some(key.fingerprint(HashAlg::Sha256).to_string()),
+            Proof::Key(key) => Some(key.as_ref()),
+            Proof::Certificate(it) => Some(&it.key),
             Proof::Password(_) => None,
         };
+        let key = key.map(|key| key.fingerprint(HashAlg::Sha256).to_string());
+        let certificate = certificate.map(Vouching::noted);
         let mut proofs = self.proven_for(login.as_ref(), route);
         if accepted {
             proofs.push(proof);
@@ -251,6 +275,7 @@ impl Login {
             login: login.clone(),
             method,
             key,
+            certificate,
             accepted: accepted && !is_part,
             partial: is_part,
             unchecked: is_unchecked,
@@ -333,7 +358,14 @@ impl Login {
             tokio::time::sleep_until(earliest).await;
         }
         let proof = Proof::Password(route.as_ref().and_then(|r| r.password.clone()));
-        self.decide(method, login, route.as_deref(), verdict, proof)
+        let claim = Claim {
+            login,
+            route,
+            verdict,
+            proof,
+            certificate: None,
+        };
+        self.decide(method, claim)
     }
 
     /// Whether the address was banned, maybe while this connection was open.
@@ -478,24 +510,6 @@ impl Login {
         if let Some(time) = name.and_then(|name| shared.name_bans.failed(name, now)) {
             self.tell_ban(Banned::Name, login, time);
         }
-    }
-
-    async fn check_key(
-        &self,
-        user: &str,
-        offered: &Offered,
-    ) -> (Option<LoginName>, Option<Arc<Route>>, Verdict) {
-        let (login, route) = self.route(user);
-        let verdict = match &login {
-            // Nobody here vouches for an authority.
-            Some(name) if offered.certificate.is_none() => {
-                let authenticator = &self.conn.shared.authenticator;
-                let key = PublicKey::from(offered.key.clone());
-                authenticator.public_key(name, route.as_deref(), &key).await
-            }
-            _ => Verdict::Reject,
-        };
-        (login, route, verdict)
     }
 }
 

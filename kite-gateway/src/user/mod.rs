@@ -7,8 +7,10 @@ mod entrance;
 mod login;
 mod progress;
 mod review;
+mod rights;
 mod rules;
 mod serve;
+mod shown;
 mod wait;
 
 pub(crate) use conn::{Conn, Identity};

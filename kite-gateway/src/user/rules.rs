@@ -13,6 +13,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::conn::{Conn, Counted, LISTENER};
 use super::enter::current;
+use super::rights::{NOT_VOUCHED_FOR, Rights};
 use crate::audit::{Event, Purpose};
 use crate::recording::{Lost, RECORDED, Recording, Recordings, Terminal};
 
@@ -61,6 +62,7 @@ type Listener = (Vec<u8>, u32);
 /// The rules of one connection.
 pub(super) struct Watch {
     conn: Arc<Conn>,
+    rights: Rights,
     draining: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     warnings: Option<UnboundedReceiver<String>>,
     /// What is printed waits for its recording.
@@ -78,6 +80,7 @@ impl Watch {
         let draining = conn.shared.draining.clone();
         Self {
             conn: Arc::clone(conn),
+            rights: Rights::of(conn),
             draining: Some(Box::pin(draining.cancelled_owned())),
             warnings: conn.warnings(),
             writing: None,
@@ -203,7 +206,10 @@ impl Rules for Watch {
         Poll::Ready(may)
     }
 
-    fn open(&mut self, _by: Side, open: &Open<'_>) -> Result<Note, Refusal> {
+    fn open(&mut self, by: Side, open: &Open<'_>) -> Result<Note, Refusal> {
+        if by == Side::User && !self.rights.may_open(open.kind) {
+            return Err(Refusal(NOT_VOUCHED_FOR.to_owned()));
+        }
         let destination = open.destination();
         let detail = destination.map(|(host, port)| {
             let host = String::from_utf8_lossy(host);
@@ -229,6 +235,9 @@ impl Rules for Watch {
     ) -> Result<(), Denied> {
         if by == Side::Server {
             return Ok(());
+        }
+        if !self.rights.may_ask(request.name) {
+            return Err(Denied::Refused);
         }
         let recordings = self.conn.shared.recordings.as_ref();
         let note = &mut channel.note;
@@ -297,6 +306,9 @@ impl Rules for Watch {
     fn ask_globally(&mut self, by: Side, request: &Request<'_>) -> Result<(), Refusal> {
         if by == Side::Server {
             return Ok(());
+        }
+        if !self.rights.may_ask_globally(request.name) {
+            return Err(Refusal(NOT_VOUCHED_FOR.to_owned()));
         }
         let listener = match request.name {
             b"tcpip-forward" | b"cancel-tcpip-forward" => request.address(),

@@ -365,7 +365,8 @@ impl Bed {
             }),
             // bcrypt of the lowest cost, so that tests are quick.
             password: Some(PasswordHash::from_phc(bcrypt::hash(PASSWORD, 4).unwrap())),
-            authorized_keys: vec![self.user_key.public_key().clone()],
+            authorized_keys: vec![self.user_key.public_key().clone().into()],
+            authorities: Vec::new(),
         }
     }
 

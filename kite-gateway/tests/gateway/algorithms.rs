@@ -58,7 +58,7 @@ async fn rsa_logs_in_but_not_by_sha_1() {
     let public = std::fs::read_to_string(file.with_extension("pub")).unwrap();
     let public = PublicKey::from_openssh(&public).unwrap();
     bed.table
-        .change("web", |route| route.authorized_keys = vec![public]);
+        .change("web", |route| route.authorized_keys = vec![public.into()]);
     let identity = format!("IdentityFile={}", file.display());
     for (algorithm, gets_in) in [
         ("rsa-sha2-256", true),
@@ -84,7 +84,7 @@ async fn a_client_that_insists_on_sha_1_is_refused() {
     let key = PrivateKey::random(&mut rand::rng(), rsa).unwrap();
     let public = key.public_key().clone();
     bed.table
-        .change("web", |route| route.authorized_keys = vec![public]);
+        .change("web", |route| route.authorized_keys = vec![public.into()]);
     let key = Arc::new(key);
     for (hash, gets_in) in [
         (None, false),

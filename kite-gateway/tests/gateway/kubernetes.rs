@@ -8,13 +8,15 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kite_core::activity;
-use kite_core::crd::{AccessStatus, KiteVirtualMachine, KiteVirtualMachineSpec, PowerState};
+use kite_core::crd::{
+    AccessStatus, KitePlatform, KiteVirtualMachine, KiteVirtualMachineSpec, PowerState,
+};
 use kite_core::{labels, names};
 use kite_fake::FakeCluster;
 use kite_gateway::kubernetes::{
     HostKeyError, RouteTable, SpecStarter, host_key, report_activity, watch_routes,
 };
-use kite_gateway::{LoginName, Route, Routes, Starter, VmState};
+use kite_gateway::{Infrastructure, LoginName, Route, Routes, Starter, VmState};
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use russh::keys::ssh_key::LineEnding;
@@ -123,7 +125,12 @@ async fn logins_follow_the_cluster_and_go_on_without_it() {
     let bed = Bed::over(table.clone()).await;
     let guest = bed.guest("ann-web").await;
     let stop = CancellationToken::new();
-    tokio::spawn(watch_routes(client.clone(), table.clone(), stop.clone()));
+    tokio::spawn(watch_routes(
+        client.clone(),
+        table.clone(),
+        Infrastructure::default(),
+        stop.clone(),
+    ));
     table.ready().await;
     make_vm(&client, &bed, &guest).await;
     let login = LoginName::parse("ann-web").unwrap();
@@ -143,6 +150,20 @@ async fn logins_follow_the_cluster_and_go_on_without_it() {
     table.slice(kube::runtime::watcher::Event::Apply(slice(guest.address())));
     let output = bed.ssh("ann-web", "echo in").await;
     assert_eq!(text(&output.stdout), "in\n", "{}", text(&output.stderr));
+
+    let authority = bed.user_key.public_key().to_openssh().unwrap();
+    let platform: KitePlatform = serde_json::from_value(json!({
+        "apiVersion": "hy3ons.github.io/v1",
+        "kind": "KitePlatform",
+        "metadata": {"name": "default"},
+        "spec": {"gateway": {"userAuthorities": [{"name": "staff", "publicKey": authority}]}},
+    }))
+    .unwrap();
+    let platforms: Api<KitePlatform> = Api::all(client.clone());
+    let params = PostParams::default();
+    platforms.create(&params, &platform).await.unwrap();
+    let vouches = |route: &Route| route.authorities.iter().any(|it| it.principal == "ann");
+    eventually("an authority", || vouches(&find().unwrap())).await;
 
     let vms: Api<KiteVirtualMachine> = Api::namespaced(client.clone(), NAMESPACE);
     let power = |state: &str| Patch::Merge(json!({"spec": {"powerState": state}}));
@@ -187,6 +208,7 @@ async fn a_vm_is_started_by_its_spec_and_no_other_of_its_name() {
     let watching = tokio::spawn(watch_routes(
         client.clone(),
         table.clone(),
+        Infrastructure::default(),
         shutdown.clone(),
     ));
     table.ready().await;
@@ -223,7 +245,12 @@ async fn the_use_of_a_vm_with_an_idle_timeout_is_reported() {
     let bed = Bed::over(table.clone()).await;
     let guest = bed.guest("ann-web").await;
     let stop = CancellationToken::new();
-    tokio::spawn(watch_routes(client.clone(), table.clone(), stop.clone()));
+    tokio::spawn(watch_routes(
+        client.clone(),
+        table.clone(),
+        Infrastructure::default(),
+        stop.clone(),
+    ));
     let reports = tokio::spawn(report_activity(
         client.clone(),
         table.clone(),
@@ -282,6 +309,7 @@ async fn a_deleted_vm_has_no_route() {
     tokio::spawn(watch_routes(
         client.clone(),
         table.clone(),
+        Infrastructure::default(),
         CancellationToken::new(),
     ));
     let bed = Bed::new().await;

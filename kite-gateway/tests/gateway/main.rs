@@ -5,6 +5,7 @@
 
 mod algorithms;
 mod attack;
+mod certificates;
 #[path = "../common/mod.rs"]
 mod common;
 mod connections;

@@ -110,7 +110,7 @@ async fn passwords_and_keys_let_in_and_nothing_else_does() {
         assert_eq!(text(&output.stdout), "");
     }
     bed.table.change("web", |route| {
-        route.authorized_keys = vec![new_key().public_key().clone()];
+        route.authorized_keys = vec![new_key().public_key().clone().into()];
     });
     let output = bed.ssh("web", "echo in").await;
     assert!(

@@ -45,6 +45,7 @@ fn route(guest: &GuestHandle, key: PrivateKey) -> Route {
         rule: LoginRule::KeyAndPassword,
         password: None,
         authorized_keys: Vec::new(),
+        authorities: Vec::new(),
     }
 }
 

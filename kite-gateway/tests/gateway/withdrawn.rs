@@ -15,10 +15,10 @@ use tokio::process::Child;
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Somebody who is in.
-struct Session(Child);
+pub(super) struct Session(Child);
 
 impl Session {
-    async fn start(mut client: Command) -> Self {
+    pub(super) async fn start(mut client: Command) -> Self {
         client.args(["-l", "web", "127.0.0.1", "cat"]);
         client.stdin(Stdio::piped()).stdout(Stdio::piped());
         client.stderr(Stdio::piped());
@@ -28,7 +28,7 @@ impl Session {
         it
     }
 
-    async fn echoes(&mut self) {
+    pub(super) async fn echoes(&mut self) {
         let there = self.0.stdin.as_mut().unwrap().write_all(b"on\n");
         there.await.unwrap();
         let mut back = [0; 3];
@@ -39,7 +39,7 @@ impl Session {
     }
 
     /// Waits for its end; gives what the user reads.
-    async fn ends(mut self) -> String {
+    pub(super) async fn ends(mut self) -> String {
         // It would end by itself if nothing were to come any more.
         let _open = self.0.stdin.take();
         let output = tokio::time::timeout(PATIENCE, self.0.wait_with_output()).await;
@@ -95,7 +95,7 @@ async fn what_no_longer_opens_a_machine_ends_connections_made_with_it() {
     by_key.echoes().await;
     let by_password = Session::start(bed.with_password("another", "password")).await;
 
-    let keys = |bed: &Bed| vec![bed.user_key.public_key().clone()];
+    let keys = |bed: &Bed| vec![bed.user_key.public_key().clone().into()];
     bed.table
         .change("web", |route| route.authorized_keys = Vec::new());
     let told = by_key.ends().await;

@@ -6,6 +6,7 @@
 //! the platform's and stay. Without a platform nothing is exposed, and its
 //! defaults hold for everybody else.
 
+mod authorities;
 mod clients;
 mod draft;
 mod gateway;

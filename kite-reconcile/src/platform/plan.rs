@@ -11,6 +11,7 @@ use kite_render::Platform;
 
 use super::{
     Observed,
+    authorities::Authorities,
     clients::Clients,
     draft::PlatformDraft,
     gateway::{self, Gateway},
@@ -28,8 +29,14 @@ use crate::{
 };
 
 /// The stages, in the order in which they plan and in which their conditions are told.
-const STAGES: &[&dyn for<'a> Stage<PlatformDraft<'a>>] =
-    &[&Gateway, &Web, &References, &Clients, &HostKeys];
+const STAGES: &[&dyn for<'a> Stage<PlatformDraft<'a>>] = &[
+    &Gateway,
+    &Web,
+    &References,
+    &Clients,
+    &Authorities,
+    &HostKeys,
+];
 
 /// What to do about the platform `object`, given what was observed.
 ///

@@ -7,7 +7,7 @@ use kite_core::{
         KitePlatform, KitePlatformStatus,
         platform_condition::{
             CLIENT_ADDRESSES_SEEN, GATEWAY_EXPOSED, GATEWAY_HOST_KEY_KEPT, READY, RESOLVED_REFS,
-            WEB_EXPOSED,
+            USER_AUTHORITIES_USABLE, WEB_EXPOSED,
         },
     },
     names,
@@ -16,11 +16,12 @@ use kite_core::{
 use crate::{plan::Plan, stage::RESYNC, unreadable::as_before};
 
 /// What it says beside [`READY`].
-const OTHERS: [&str; 5] = [
+const OTHERS: [&str; 6] = [
     GATEWAY_EXPOSED,
     WEB_EXPOSED,
     RESOLVED_REFS,
     CLIENT_ADDRESSES_SEEN,
+    USER_AUTHORITIES_USABLE,
     GATEWAY_HOST_KEY_KEPT,
 ];
 

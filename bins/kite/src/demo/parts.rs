@@ -11,7 +11,7 @@ use kite_api::ApiState;
 use kite_consoles::{ApiConsoles, GatewayAudit, GatewayTerminals, StoredRecordings};
 use kite_core::{cluster::KubeCluster, managers, names};
 use kite_gateway::{
-    AuditSink, Config, Gateway, Recordings, TcpConnector,
+    AuditSink, Config, Gateway, Infrastructure, Recordings, TcpConnector,
     audit::LogSink,
     kubernetes::{
         Reporter, RouteTable, SpecStarter, host_key, report_activity, watch_connections,
@@ -103,7 +103,12 @@ pub(super) async fn gateway(
         gateway.sessions(),
         shutdown.clone(),
     ));
-    let watching = tokio::spawn(watch_routes(client, routes, shutdown.clone()));
+    let watching = tokio::spawn(watch_routes(
+        client,
+        routes,
+        Infrastructure::default(),
+        shutdown.clone(),
+    ));
     gateway.serve(listener, shutdown).await?;
     watching.await?;
     reports.await?;

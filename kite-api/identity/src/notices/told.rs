@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use kite_core::{
     crd::{KiteUser, KiteUserSpec},
     names,
+    public_key::unnamed,
 };
 use kube::ResourceExt as _;
 use serde::{Serialize, de::DeserializeOwned};
@@ -45,8 +46,7 @@ pub fn mark(of: &str, called: &str) -> Mark {
 
 /// A key without what its owner calls it: that can be changed.
 pub fn mark_of_key(key: &str) -> Mark {
-    let material: Vec<_> = key.split_whitespace().take(2).collect();
-    mark(&material.join(" "), key)
+    mark(&unnamed(key), key)
 }
 
 /// The hashes in one text, as an annotation has them.

@@ -143,6 +143,7 @@ pub(crate) fn login(connection: u64) -> Record {
             login: LoginName::parse("web"),
             method: "publickey",
             key: None,
+            certificate: None,
             accepted: true,
             partial: false,
             unchecked: false,
