@@ -53,7 +53,7 @@
 //!
 //! # Feature flags
 //!
-//! None.
+//! None that others would set (`fuzzing` is for this project's own checks).
 
 pub mod algorithm;
 pub mod certificate;

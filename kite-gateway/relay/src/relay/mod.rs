@@ -5,6 +5,9 @@
 //! [`Rules`], where a channel is asked for, or something of one. A side is read only while
 //! what waits for the other one is below [`MARK`], so that nothing piles up.
 
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod hold;
 mod pass;
 mod replies;
