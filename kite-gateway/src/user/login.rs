@@ -196,8 +196,7 @@ impl Login {
                 }
             }
             Request::Key(offered, proof) => {
-                let verified = self.workers.run(move || proof.verify()).await;
-                let Some(Ok(verified)) = verified.ok().flatten() else {
+                let Some(Ok(verified)) = self.workers.verify(*proof).await else {
                     return Ok(Decided::Reject);
                 };
                 login.verified(&verified)?;

@@ -56,6 +56,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         workers: Workers::default(),
     };
     let listener = TcpListener::bind(listen).await?;
-    serve::serve(listener, Arc::new(proxy)).await;
+    // On the runtime's own threads: from this one each connection would be handed over.
+    tokio::spawn(serve::serve(listener, Arc::new(proxy))).await?;
     Ok(())
 }

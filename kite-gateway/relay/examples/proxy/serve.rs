@@ -152,8 +152,7 @@ impl Proxy {
         match request {
             Request::Probe(offered) if offered.key == self.user_key => login.try_key(),
             Request::Key(offered, proof) if offered.key == self.user_key => {
-                let verified = self.workers.run(move || proof.verify()).await;
-                match verified.ok().flatten() {
+                match self.workers.verify(*proof).await {
                     Some(Ok(verified)) => {
                         login.verified(&verified)?;
                         login.accept()
