@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use kite_ssh_relay::io::Eager;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
@@ -68,7 +69,7 @@ impl Connector for TcpConnector {
             match connecting.await {
                 Ok(Ok(stream)) => {
                     socket::tune(&stream);
-                    return Ok(Box::new(stream));
+                    return Ok(Box::new(Eager::new(stream)));
                 }
                 Ok(Err(error)) => failure = ConnectError::Unreachable { address, error },
                 Err(_) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kite_ssh_relay::io::{Connection, ConnectionError, Workers};
+use kite_ssh_relay::io::{Connection, ConnectionError, Eager, Workers};
 use kite_ssh_relay::kex::Method;
 use kite_ssh_relay::login;
 use kite_ssh_relay::message::{Disconnect, Reason};
@@ -159,7 +159,7 @@ async fn talk(
 ) -> String {
     let shared = &conn.shared;
     let config = Arc::clone(&shared.ssh);
-    let mut user = match Connection::start(config, stream, shared.workers.clone()) {
+    let mut user = match Connection::start(config, Eager::new(stream), shared.workers.clone()) {
         Ok(user) => user,
         Err(error) => return error.to_string(),
     };

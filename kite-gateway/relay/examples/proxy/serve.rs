@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kite_ssh_relay::io::{Connection, ConnectionError, Event, Workers};
+use kite_ssh_relay::io::{Connection, ConnectionError, Eager, Event, Workers};
 use kite_ssh_relay::login::{self, Answered, Asked, LoginError, Methods, Prompt, Request};
 use kite_ssh_relay::message::{Disconnect, Reason};
 use kite_ssh_relay::relay::{Ended, Everything, Held, Settings, hold, relay};
@@ -89,7 +89,7 @@ impl Proxy {
     async fn user(&self, stream: TcpStream) -> Result<Ended, ServeError> {
         stream.set_nodelay(true)?;
         let config = Arc::clone(&self.to_user);
-        let mut user = Connection::start(config, stream, self.workers.clone())?;
+        let mut user = Connection::start(config, Eager::new(stream), self.workers.clone())?;
         let name = match self.log_in(&mut user).await {
             Ok(name) => name,
             Err(error) => return Err(goodbye(user, error).await),
@@ -181,7 +181,7 @@ impl Proxy {
         let stream = TcpStream::connect(self.server).await?;
         stream.set_nodelay(true)?;
         let config = Arc::clone(&self.to_server);
-        let mut server = Connection::start(config, stream, self.workers.clone())?;
+        let mut server = Connection::start(config, Eager::new(stream), self.workers.clone())?;
         let (mut login, first) = login::Client::start(name);
         loop {
             match server.next().await? {

@@ -1,5 +1,6 @@
 //! A [`Transport`] on a stream, with tokio.
 
+mod eager;
 mod workers;
 
 use std::future::Future as _;
@@ -16,10 +17,9 @@ use tokio::time::Instant;
 use tokio_util::io::poll_read_buf;
 use zeroize::Zeroize as _;
 
-pub use workers::Workers;
-
 use crate::message::{Disconnect, USERAUTH_61, USERAUTH_REQUEST};
 use crate::transport::{Config, Done, Step, Transport, TransportError};
+pub use {eager::Eager, workers::Workers};
 
 /// Keys that last longer are changed, however little has passed.
 const DAY: Duration = Duration::from_secs(24 * 3600);
