@@ -225,6 +225,13 @@ impl Gateway {
     ///
     /// When the listener has no local address, that is, was never bound.
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) -> io::Result<()> {
+        // On a thread of the runtime's: from the one that waits for all, such as `main`'s, each
+        // connection would be handed over to another one.
+        let accepting = tokio::spawn(self.accept(listener, shutdown));
+        AbortOnDropHandle::new(accepting).await?
+    }
+
+    async fn accept(self, listener: TcpListener, shutdown: CancellationToken) -> io::Result<()> {
         let shared = self.shared;
         let address = listener.local_addr()?;
         socket::deepen(&listener);
