@@ -10,23 +10,29 @@ use crate::interop::process::{Background, Call};
 
 /// A connection that clients share.
 pub struct Master<'a> {
-    lab: &'a Lab,
+    base: Box<dyn Fn() -> Command + Send + Sync + 'a>,
     name: &'static str,
     control: std::path::PathBuf,
     _running: Background,
 }
 
 impl<'a> Master<'a> {
-    pub async fn start(lab: &'a Lab, name: &'static str, options: &[&str]) -> Result<Self, String> {
+    /// Starts one of the login name `name`; `base` is the client to log in by key.
+    pub async fn start(
+        lab: &Lab,
+        name: &'static str,
+        base: impl Fn() -> Command + Send + Sync + 'a,
+        options: &[&str],
+    ) -> Result<Self, String> {
         let control = lab.bed.path(&fresh("control"));
-        let mut client = lab.bed.with_key("ssh");
+        let mut client = base();
         client.arg("-S").arg(&control).args(["-M", "-N"]);
         client.args(options).args(["-l", name, "127.0.0.1"]);
         let log = lab.bed.path(&format!("{}.log", fresh(name)));
         let mut running = Background::start(client, log)?;
         running.until(async || control.exists()).await?;
         Ok(Self {
-            lab,
+            base: Box::new(base),
             name,
             control,
             _running: running,
@@ -35,7 +41,7 @@ impl<'a> Master<'a> {
 
     /// A client on this connection.
     pub fn client(&self) -> Command {
-        let mut client = self.lab.bed.with_key("ssh");
+        let mut client = (self.base)();
         client.arg("-S").arg(&self.control);
         client
     }

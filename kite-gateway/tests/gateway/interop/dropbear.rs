@@ -4,6 +4,7 @@ use std::process::Command;
 
 use crate::common::PASSWORD;
 use crate::interop::command_line::CommandLine;
+use crate::interop::git;
 use crate::interop::lab::{Lab, version};
 use crate::interop::openssh::rsync;
 use crate::interop::process::Call;
@@ -38,6 +39,8 @@ pub async fn row(lab: &Lab) -> Row {
     row.cell(Feature::Remote, dbclient.remote()).await;
     row.cell(Feature::Agent, dbclient.agent()).await;
     row.cell(Feature::Rsync, rsync(lab, NAME, &with_key(lab)))
+        .await;
+    row.cell(Feature::Git, git::over(lab, NAME, &with_key(lab)))
         .await;
     row.cell(Feature::Sftp, sftp(lab)).await;
     row

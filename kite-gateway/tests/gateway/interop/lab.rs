@@ -68,6 +68,11 @@ impl Lab {
         self.bed.address.port().to_string()
     }
 
+    /// A file of a megabyte.
+    pub fn megabyte(&self) -> &Path {
+        &self.files[&1].0
+    }
+
     /// The gateway's host key as clients show it.
     pub fn fingerprint(&self) -> String {
         let known = std::fs::read_to_string(self.bed.path("known_hosts")).unwrap();
@@ -242,6 +247,21 @@ pub async fn by_socks(port: u16, to: SocketAddr) -> Result<TcpStream, String> {
         .await
         .map_err(|_| "the SOCKS proxy hung".to_owned())?
         .map_err(|error| format!("the SOCKS proxy: {error}"))
+}
+
+/// Where `.ci/run` keeps what it installs.
+pub fn cache() -> Option<PathBuf> {
+    let set = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    set.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
+}
+
+/// A Python that has the packages: `KITE_PYTHON`, what `.ci/run` installs, or what is
+/// on the PATH.
+pub fn python() -> PathBuf {
+    let set = std::env::var_os("KITE_PYTHON").map(PathBuf::from);
+    let cached = cache().map(|it| it.join("kite-ci-python/bin/python"));
+    let found = set.or(cached.filter(|it| it.exists()));
+    found.unwrap_or_else(|| "python3".into())
 }
 
 /// The version that a program tells of itself.

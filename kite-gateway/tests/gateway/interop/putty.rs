@@ -4,6 +4,7 @@ use std::process::Command;
 
 use crate::common::PASSWORD;
 use crate::interop::command_line::CommandLine;
+use crate::interop::git;
 use crate::interop::lab::{Lab, version};
 use crate::interop::openssh::rsync;
 use crate::interop::process::Call;
@@ -43,6 +44,8 @@ pub async fn row(lab: &Lab) -> Row {
     row.cell(Feature::Dynamic, plink.dynamic()).await;
     row.cell(Feature::Agent, plink.agent()).await;
     row.cell(Feature::Rsync, rsync(lab, NAME, &with_key(lab, "plink")))
+        .await;
+    row.cell(Feature::Git, git::over(lab, NAME, &with_key(lab, "plink")))
         .await;
     row.cell(Feature::Sftp, psftp(lab)).await;
     row.cell(Feature::Scp, pscp(lab, "-sftp")).await;

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::PASSWORD;
-use crate::interop::lab::{Lab, Way};
+use crate::interop::lab::{Lab, Way, cache, python};
 use crate::interop::process::Call;
 use crate::interop::table::{Feature, Outcome, Row, fine};
 
 pub const PARAMIKO: &str = "paramiko";
 pub const ASYNCSSH: &str = "asyncssh";
 pub const SSH2: &str = "ssh2";
+pub const LIBSSH2: &str = "libssh2";
 
 /// A library with the script that uses it.
 struct Script<'a> {
@@ -22,7 +23,7 @@ struct Script<'a> {
     modules: Option<PathBuf>,
 }
 
-/// What all of the libraries do; what a script calls it, and how the gateway calls
+/// What the libraries do; what a script calls it, and how the gateway calls
 /// it where it is a way to log in.
 const COMMON: [(Feature, &str, Option<&str>); 11] = [
     (Feature::Key, "key", Some("publickey")),
@@ -55,6 +56,14 @@ pub async fn asyncssh(lab: &Lab) -> Row {
     script.row(missing, &more).await
 }
 
+/// By its binding of Python, whose wheel has a libssh2 of its own: Debian 12's lacks
+/// what the gateway takes.
+pub async fn libssh2(lab: &Lab) -> Row {
+    let script = Script::python(lab, LIBSSH2, "libssh2_.py");
+    let missing = "no ssh2 for KITE_PYTHON (PyPI: ssh2-python; .ci/run installs it)";
+    script.row(missing, &[Feature::Sftp, Feature::OldScp]).await
+}
+
 pub async fn ssh2(lab: &Lab) -> Row {
     let cached = cache().map(|it| it.join("kite-ci-node/node_modules"));
     let modules = std::env::var_os("KITE_NODE_MODULES").map(PathBuf::from);
@@ -69,21 +78,12 @@ pub async fn ssh2(lab: &Lab) -> Row {
     script.row(missing, &[Feature::Sftp]).await
 }
 
-/// Where `.ci/run` keeps what it installs.
-fn cache() -> Option<PathBuf> {
-    let set = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    set.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
-}
-
 impl<'a> Script<'a> {
     fn python(lab: &'a Lab, name: &'static str, file: &'static str) -> Self {
-        let set = std::env::var_os("KITE_PYTHON").map(PathBuf::from);
-        let cached = cache().map(|it| it.join("kite-ci-python/bin/python"));
-        let found = set.or(cached.filter(|it| it.exists()));
         Self {
             lab,
             name,
-            program: found.unwrap_or_else(|| "python3".into()),
+            program: python(),
             file,
             modules: None,
         }
@@ -96,6 +96,10 @@ impl<'a> Script<'a> {
         };
         let mut row = Row::new(self.name, version);
         for (feature, cell, method) in COMMON {
+            // Its binding has no way to answer for an agent.
+            if self.name == LIBSSH2 && feature == Feature::Agent {
+                continue;
+            }
             row.cell(feature, self.run(cell, method)).await;
         }
         for feature in more {
