@@ -240,11 +240,13 @@ impl<N: Default> Passing<N> {
         let entry = match self.channels.find(from, channel) {
             Ok(entry) => entry,
             // Room for data of a channel that has just gone, and replies that nobody waits for:
-            // others drop these, too.
+            // others drop these, too. And how a command ended whose channel is closed, which
+            // some servers still say: OpenSSH's client goes on.
             Err(NoChannel)
                 if matches!(
-                    number,
-                    CHANNEL_WINDOW_ADJUST | CHANNEL_SUCCESS | CHANNEL_FAILURE
+                    (number, from),
+                    (CHANNEL_WINDOW_ADJUST | CHANNEL_SUCCESS | CHANNEL_FAILURE, _)
+                        | (CHANNEL_REQUEST, Side::Server)
                 ) =>
             {
                 return Ok(Outcome::default());

@@ -19,10 +19,10 @@ fn lies() -> Vec<(Side, Vec<u8>)> {
         CHANNEL_EXTENDED_DATA,
         CHANNEL_EOF,
         CHANNEL_CLOSE,
-        CHANNEL_REQUEST,
     ];
     let mut all: Vec<_> = numbers.into_iter().flat_map(both).collect();
     all.extend([
+        (Side::User, asks(9, "x", false)),
         // A number that stands for a channel already.
         (Side::User, open("session", 7)),
         (Side::Server, confirm(7, 4)),
@@ -81,6 +81,23 @@ fn lies_end_the_connection() {
     assert!(take(Side::User, &data(3, b"late")).is_err());
     assert!(take(Side::Server, &data(7, b"still")).unwrap().passes);
     assert!(take(Side::User, &of_channel(CHANNEL_WINDOW_ADJUST, 3)).is_ok());
+}
+
+/// Servers of paramiko's say how a command has ended though its channel is closed; OpenSSH's
+/// client goes on all the same, and its server does not.
+#[test]
+fn what_a_server_asks_of_a_closed_channel_is_dropped() {
+    let mut passing = Passing::<()>::new(&settings(10), b"session", None);
+    let mut take = |side, message: &[u8]| passing.take(side, message, Ok(()), &mut Everything);
+    take(Side::User, &open("session", 7)).unwrap();
+    take(Side::Server, &confirm(7, 3)).unwrap();
+    take(Side::Server, &of_channel(CHANNEL_CLOSE, 7)).unwrap();
+    let late = asks(7, "exit-status", false);
+    assert_eq!(take(Side::Server, &late), Ok(Outcome::default()));
+    take(Side::User, &of_channel(CHANNEL_CLOSE, 3)).unwrap();
+    assert_eq!(take(Side::Server, &late), Ok(Outcome::default()));
+    assert!(take(Side::User, &asks(3, "signal", false)).is_err());
+    assert!(take(Side::Server, &data(7, b"late")).is_err());
 }
 
 #[test]
