@@ -13,7 +13,7 @@ pub struct Master<'a> {
     base: Box<dyn Fn() -> Command + Send + Sync + 'a>,
     name: &'static str,
     control: std::path::PathBuf,
-    _running: Background,
+    running: Background,
 }
 
 impl<'a> Master<'a> {
@@ -35,8 +35,13 @@ impl<'a> Master<'a> {
             base: Box::new(base),
             name,
             control,
-            _running: running,
+            running,
         })
+    }
+
+    /// What the client that has the connection said.
+    pub fn said(&self) -> String {
+        self.running.said()
     }
 
     /// A client on this connection.

@@ -35,6 +35,11 @@ impl CommandLine<'_> {
     pub async fn exec(&self) -> Outcome {
         let late = self.with(&[], &["exec >&- 2>&-; sleep 0.2; exit 7"]);
         Call::new(late).run().await?.exits(7)?;
+        self.ends().await
+    }
+
+    /// Commands that end with 0 and 7.
+    pub async fn ends(&self) -> Outcome {
         for code in [0, 7] {
             let call = Call::new(self.with(&[], &[&format!("cat; exit {code}")]));
             let done = call.input("through\n").run().await?.exits(code)?;

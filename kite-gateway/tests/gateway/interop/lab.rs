@@ -51,8 +51,8 @@ impl Lab {
         let mut add = Command::new("ssh-add");
         add.arg(bed.path("key")).env("SSH_AUTH_SOCK", &agent);
         Call::new(add).succeed().await.unwrap();
-        let files =
-            [1, crate::interop::SIZE].map(|size| (size, random_file(&bed.path("random"), size)));
+        let files = [1, 10, crate::interop::SIZE]
+            .map(|size| (size, random_file(&bed.path("random"), size)));
         Some(Self {
             reverser: reverser().await,
             sink: sink().await,
@@ -262,6 +262,13 @@ pub fn python() -> PathBuf {
     let cached = cache().map(|it| it.join("kite-ci-python/bin/python"));
     let found = set.or(cached.filter(|it| it.exists()));
     found.unwrap_or_else(|| "python3".into())
+}
+
+/// Where the packages of Node.js are.
+pub fn node_modules() -> Option<PathBuf> {
+    let set = std::env::var_os("KITE_NODE_MODULES").map(PathBuf::from);
+    let cached = cache().map(|it| it.join("kite-ci-node/node_modules"));
+    set.or(cached.filter(|it| it.exists()))
 }
 
 /// The version that a program tells of itself.

@@ -10,6 +10,7 @@ mod dropbear;
 mod files;
 mod git;
 mod lab;
+mod machines;
 mod openssh;
 mod process;
 mod putty;

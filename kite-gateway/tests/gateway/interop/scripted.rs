@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::PASSWORD;
-use crate::interop::lab::{Lab, Way, cache, python};
+use crate::interop::lab::{Lab, Way, node_modules, python};
 use crate::interop::process::Call;
 use crate::interop::table::{Feature, Outcome, Row, fine};
 
@@ -65,14 +65,12 @@ pub async fn libssh2(lab: &Lab) -> Row {
 }
 
 pub async fn ssh2(lab: &Lab) -> Row {
-    let cached = cache().map(|it| it.join("kite-ci-node/node_modules"));
-    let modules = std::env::var_os("KITE_NODE_MODULES").map(PathBuf::from);
     let script = Script {
         lab,
         name: SSH2,
         program: "node".into(),
         file: "ssh2.js",
-        modules: modules.or(cached.filter(|it| it.exists())),
+        modules: node_modules(),
     };
     let missing = "no node with ssh2 in KITE_NODE_MODULES (npm: ssh2; .ci/run installs it)";
     script.row(missing, &[Feature::Sftp]).await
