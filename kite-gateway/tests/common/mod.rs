@@ -223,6 +223,26 @@ impl Bed {
         Self::build(builder, config, table.clone(), table, Vec::new()).await
     }
 
+    /// With more host keys.
+    pub async fn known_by(config: Config, host_keys: Vec<PrivateKey>) -> Self {
+        let builder = Gateway::builder();
+        let known = host_keys.iter().map(|key| key.public_key().clone());
+        let known: Vec<PublicKey> = known.collect();
+        let builder = host_keys
+            .into_iter()
+            .fold(builder, GatewayBuilder::host_key);
+        let table = Table::default();
+        let bed = Self::build(builder, config, table.clone(), table, Vec::new()).await;
+        let file = bed.path("known_hosts");
+        let mut file = std::fs::File::options().append(true).open(file).unwrap();
+        for key in known {
+            use std::io::Write as _;
+            let key = key.to_openssh().unwrap();
+            writeln!(file, "[127.0.0.1]:{} {key}", bed.address.port()).unwrap();
+        }
+        bed
+    }
+
     /// With every terminal session recorded.
     pub async fn recorded(recordings: Recordings) -> Self {
         let table = Table::default();

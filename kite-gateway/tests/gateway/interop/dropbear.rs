@@ -47,7 +47,7 @@ pub async fn row(lab: &Lab) -> Row {
 }
 
 /// Its key has a format of its own, its list of known hosts no ports.
-async fn prepare(lab: &Lab) -> Result<(), String> {
+pub async fn prepare(lab: &Lab) -> Result<(), String> {
     let home = lab.bed.path("dropbear");
     std::fs::create_dir_all(home.join(".ssh")).map_err(|error| error.to_string())?;
     let known = std::fs::read_to_string(lab.bed.path("known_hosts"));
@@ -70,7 +70,7 @@ fn client(lab: &Lab) -> Command {
     client
 }
 
-fn with_key(lab: &Lab) -> Command {
+pub fn with_key(lab: &Lab) -> Command {
     let mut client = client(lab);
     client.arg("-i").arg(lab.bed.path("dropbear").join("key"));
     client

@@ -16,7 +16,7 @@ pub async fn over(lab: &Lab, name: &str, shell: &Command) -> Outcome {
     for directory in [&here, &there] {
         std::fs::create_dir_all(directory).map_err(|error| error.to_string())?;
     }
-    std::fs::copy(lab.megabyte(), here.join("random")).map_err(|error| error.to_string())?;
+    std::fs::copy(lab.file(1), here.join("random")).map_err(|error| error.to_string())?;
     git(&here, &["init", "-q", "-b", "main"], None).await?;
     git(&here, &["add", "random"], None).await?;
     git(&here, &["commit", "-q", "-m", "Begin"], None).await?;

@@ -38,8 +38,14 @@ pub struct Way {
 impl Lab {
     /// Gives `None` where there is no sshd.
     pub async fn start(clients: &[&str]) -> Option<Self> {
-        let bed = Bed::new().await;
-        let sshd = Sshd::start(&bed, "").await?;
+        let sizes = [1, 10, crate::interop::SIZE];
+        Self::on(Bed::new().await, "", clients, &sizes).await
+    }
+
+    /// With a gateway that is there, before an sshd with more options, and with files of
+    /// so many megabytes.
+    pub async fn on(bed: Bed, options: &str, clients: &[&str], sizes: &[usize]) -> Option<Self> {
+        let sshd = Sshd::start(&bed, options).await?;
         for client in clients {
             sshd.behind(&bed, client);
         }
@@ -51,15 +57,15 @@ impl Lab {
         let mut add = Command::new("ssh-add");
         add.arg(bed.path("key")).env("SSH_AUTH_SOCK", &agent);
         Call::new(add).succeed().await.unwrap();
-        let files = [1, 10, crate::interop::SIZE]
-            .map(|size| (size, random_file(&bed.path("random"), size)));
+        let file = |size: &usize| (*size, random_file(&bed.path("random"), *size));
+        let files = sizes.iter().map(file).collect();
         Some(Self {
             reverser: reverser().await,
             sink: sink().await,
             agent,
             _agent: running,
             _sshd: sshd,
-            files: files.into(),
+            files,
             bed,
         })
     }
@@ -68,17 +74,23 @@ impl Lab {
         self.bed.address.port().to_string()
     }
 
-    /// A file of a megabyte.
-    pub fn megabyte(&self) -> &Path {
-        &self.files[&1].0
+    /// A file of so many megabytes.
+    pub fn file(&self, megabytes: usize) -> &Path {
+        &self.files[&megabytes].0
+    }
+
+    /// All of the gateway's host keys as clients show them.
+    pub fn fingerprints(&self) -> Vec<String> {
+        let known = std::fs::read_to_string(self.bed.path("known_hosts")).unwrap();
+        let keys = known.lines().filter_map(|line| line.split_once(' '));
+        let keys = keys.map(|(_, key)| PublicKey::from_openssh(key).unwrap());
+        keys.map(|key| key.fingerprint(HashAlg::Sha256).to_string())
+            .collect()
     }
 
     /// The gateway's host key as clients show it.
     pub fn fingerprint(&self) -> String {
-        let known = std::fs::read_to_string(self.bed.path("known_hosts")).unwrap();
-        let (_, key) = known.trim().split_once(' ').unwrap();
-        let key = PublicKey::from_openssh(key).unwrap();
-        key.fingerprint(HashAlg::Sha256).to_string()
+        self.fingerprints().swap_remove(0)
     }
 
     /// That `client` was let in by `method`: clients may choose another than the

@@ -3,6 +3,7 @@
 //! are named in it, and are a failure where `KITE_REQUIRE_CLIENTS` is set.
 //! `KITE_INTEROP_CLIENTS` names those to be tried, as in `putty,ssh2`.
 
+mod algorithms;
 mod ansible;
 mod channels;
 mod command_line;

@@ -53,7 +53,7 @@ pub async fn row(lab: &Lab) -> Row {
     row
 }
 
-async fn prepare(lab: &Lab) -> Result<(), String> {
+pub async fn prepare(lab: &Lab) -> Result<(), String> {
     let mut convert = Command::new("puttygen");
     convert.arg(lab.bed.path("key"));
     convert.args(["-O", "private", "-o"]);

@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::Value;
+
 use crate::common::PASSWORD;
 use crate::interop::lab::{Lab, Way, node_modules, python};
 use crate::interop::process::Call;
@@ -15,12 +17,11 @@ pub const SSH2: &str = "ssh2";
 pub const LIBSSH2: &str = "libssh2";
 
 /// A library with the script that uses it.
-struct Script<'a> {
+pub struct Script<'a> {
     lab: &'a Lab,
     name: &'static str,
     program: PathBuf,
     file: &'static str,
-    modules: Option<PathBuf>,
 }
 
 /// What the libraries do; what a script calls it, and how the gateway calls
@@ -44,47 +45,52 @@ const COMMON: [(Feature, &str, Option<&str>); 11] = [
 ];
 
 pub async fn paramiko(lab: &Lab) -> Row {
-    let script = Script::python(lab, PARAMIKO, "paramiko_.py");
     let missing = "no paramiko for KITE_PYTHON (PyPI: paramiko; .ci/run installs it)";
+    let script = Script::of(lab, PARAMIKO);
     script.row(missing, &[Feature::Sftp]).await
 }
 
 pub async fn asyncssh(lab: &Lab) -> Row {
-    let script = Script::python(lab, ASYNCSSH, "asyncssh_.py");
     let missing = "no asyncssh for KITE_PYTHON (PyPI: asyncssh; .ci/run installs it)";
     let more = [Feature::Sftp, Feature::OldScp, Feature::Dynamic];
-    script.row(missing, &more).await
+    Script::of(lab, ASYNCSSH).row(missing, &more).await
 }
 
 /// By its binding of Python, whose wheel has a libssh2 of its own: Debian 12's lacks
 /// what the gateway takes.
 pub async fn libssh2(lab: &Lab) -> Row {
-    let script = Script::python(lab, LIBSSH2, "libssh2_.py");
     let missing = "no ssh2 for KITE_PYTHON (PyPI: ssh2-python; .ci/run installs it)";
+    let script = Script::of(lab, LIBSSH2);
     script.row(missing, &[Feature::Sftp, Feature::OldScp]).await
 }
 
 pub async fn ssh2(lab: &Lab) -> Row {
-    let script = Script {
-        lab,
-        name: SSH2,
-        program: "node".into(),
-        file: "ssh2.js",
-        modules: node_modules(),
-    };
     let missing = "no node with ssh2 in KITE_NODE_MODULES (npm: ssh2; .ci/run installs it)";
-    script.row(missing, &[Feature::Sftp]).await
+    Script::of(lab, SSH2).row(missing, &[Feature::Sftp]).await
 }
 
 impl<'a> Script<'a> {
-    fn python(lab: &'a Lab, name: &'static str, file: &'static str) -> Self {
+    /// The script of a library, by its login name.
+    pub fn of(lab: &'a Lab, name: &'static str) -> Self {
+        let (program, file) = match name {
+            PARAMIKO => (python(), "paramiko_.py"),
+            ASYNCSSH => (python(), "asyncssh_.py"),
+            LIBSSH2 => (python(), "libssh2_.py"),
+            _ => ("node".into(), "ssh2.js"),
+        };
         Self {
             lab,
             name,
-            program: python(),
+            program,
             file,
-            modules: None,
         }
+    }
+
+    /// The lines that it prints, told more than it is otherwise.
+    pub async fn lines(&self, cell: &str, more: Value) -> Result<Vec<String>, String> {
+        let command = self.command_with(cell, None, more);
+        let done = Call::new(command).bulk().succeed().await?;
+        Ok(done.stdout.lines().map(str::to_owned).collect())
     }
 
     async fn row(&self, missing: &str, more: &[Feature]) -> Row {
@@ -128,10 +134,14 @@ impl<'a> Script<'a> {
     }
 
     fn command(&self, cell: &str, way: Option<&Way>) -> Command {
+        self.command_with(cell, way, Value::Null)
+    }
+
+    fn command_with(&self, cell: &str, way: Option<&Way>, more: Value) -> Command {
         let lab = self.lab;
         let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gateway/interop/scripts");
         let known = lab.bed.path("known_hosts");
-        let told = serde_json::json!({
+        let mut told = serde_json::json!({
             "host": "127.0.0.1",
             "port": lab.bed.address.port(),
             "user": self.name,
@@ -144,12 +154,15 @@ impl<'a> Script<'a> {
             "there": way.map(|way| &way.there),
             "back": way.map(|way| &way.back),
         });
+        if let (Value::Object(told), Value::Object(more)) = (&mut told, more) {
+            told.extend(more);
+        }
         let mut command = Command::new(&self.program);
         command.arg(scripts.join(self.file)).arg(cell);
         command.env("KITE_INTEROP_LAB", told.to_string());
         command.env("SSH_AUTH_SOCK", &lab.agent);
         command.env("PYTHONDONTWRITEBYTECODE", "1");
-        if let Some(modules) = &self.modules {
+        if let Some(modules) = node_modules() {
             command.env("NODE_PATH", modules);
         }
         command

@@ -9,6 +9,7 @@ use std::process::Command;
 use futures::StreamExt;
 use futures::future::LocalBoxFuture;
 
+use crate::common::Bed;
 use crate::interop::channels::Master;
 use crate::interop::command_line::{CommandLine, as_shell, quoted};
 use crate::interop::lab::{Lab, Way, free_port};
@@ -52,7 +53,7 @@ const SIZE: usize = 10;
 async fn every_server_can_be_a_machine() {
     let required = std::env::var_os("KITE_REQUIRE_CLIENTS").is_some();
     let started = std::time::Instant::now();
-    let Some(lab) = Lab::start(&[]).await else {
+    let Some(lab) = Lab::on(Bed::new().await, "", &[], &[SIZE]).await else {
         assert!(!required, "KITE_REQUIRE_CLIENTS is set: there is no sshd");
         return;
     };

@@ -1,5 +1,6 @@
 //! The servers: each a process with a port, but russh's, which is the guest of the fake.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -180,7 +181,7 @@ impl Server {
         let user = text(&name.stdout).trim().to_owned();
         let commands = match kind {
             Kind::OpenSsh => sshd(&at, None, &ports, offers),
-            Kind::NewerOpenSsh => sshd(&at, newer(), &ports, offers),
+            Kind::NewerOpenSsh => sshd(&at, newer().as_deref(), &ports, offers),
             Kind::Dropbear => vec![dropbear(&at, &user, ports[0]).await?],
             _ => vec![library(&at, kind, &ports, offers)],
         };
@@ -231,7 +232,7 @@ impl Server {
 }
 
 /// OpenSSH's server, a process for each offer.
-fn sshd(at: &Path, newer: Option<PathBuf>, ports: &[u16], offers: &[Offer]) -> Vec<Command> {
+fn sshd(at: &Path, newer: Option<&Path>, ports: &[u16], offers: &[Offer]) -> Vec<Command> {
     // Where it separates privileges it insists on this directory.
     let _ = std::fs::create_dir_all("/run/sshd");
     let start = |(port, offer): (&u16, &Offer)| {
@@ -248,18 +249,18 @@ fn sshd(at: &Path, newer: Option<PathBuf>, ports: &[u16], offers: &[Offer]) -> V
             ("MACs", offer.mac),
         ] {
             if let Some(name) = name {
-                config += &format!("{word} {name}\n");
+                let _ = writeln!(config, "{word} {name}");
             }
         }
         let mut program = PathBuf::from(SSHD);
-        if let Some(newer) = &newer {
+        if let Some(newer) = newer {
             program = newer.join("usr/sbin/sshd");
-            let parts = newer.join("usr/lib/openssh");
+            let libexec = newer.join("usr/lib/openssh");
             for (word, part) in [
                 ("SshdSessionPath", "sshd-session"),
                 ("SshdAuthPath", "sshd-auth"),
             ] {
-                config += &format!("{word} {}\n", parts.join(part).display());
+                let _ = writeln!(config, "{word} {}", libexec.join(part).display());
             }
         }
         let file = at.join(format!("{port}.config"));

@@ -165,6 +165,51 @@ async def scp():
         await asyncssh.scp((connection, LAB["there"]), LAB["back"])
 
 
+async def there_and_back(**how):
+    with open(LAB["local"], "rb") as file:
+        data = file.read()
+    async with connect(**how) as connection:
+        answer = await connection.run("cat", input=data, encoding=None)
+        return answer.stdout == data
+
+
+NAMES = {
+    "kex": "kex_algs",
+    "host key": "server_host_key_algs",
+    "cipher": "encryption_algs",
+    "mac": "mac_algs",
+}
+
+
+async def algorithms():
+    for kind, name in LAB["algorithms"]:
+        how = {NAMES[kind]: [name]}
+        if kind == "mac":
+            how["encryption_algs"] = ["aes128-ctr"]
+        try:
+            print("ok" if await there_and_back(**how) else "other bytes", flush=True)
+        except ValueError:
+            # It does not have that.
+            print("–", flush=True)
+        except Exception as error:
+            print(repr(error), flush=True)
+
+
+async def load():
+    changes = 0
+    original = asyncssh.connection.SSHConnection.send_newkeys
+
+    def counted(*how):
+        nonlocal changes
+        changes += 1
+        original(*how)
+
+    asyncssh.connection.SSHConnection.send_newkeys = counted
+    how = {"rekey_bytes": 1 << 16} if LAB["rekeys"] else {}
+    expect("came back", await there_and_back(**how), True)
+    print(changes)
+
+
 async def version():
     print(asyncssh.__version__)
 

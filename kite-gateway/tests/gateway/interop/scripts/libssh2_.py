@@ -29,8 +29,19 @@ def expect(what, found, expected):
         sys.exit(f"{what}: {found!r} instead of {expected!r}")
 
 
-def reached():
+METHODS = {
+    "kex": [library.LIBSSH2_METHOD_KEX],
+    "host key": [library.LIBSSH2_METHOD_HOSTKEY],
+    "cipher": [library.LIBSSH2_METHOD_CRYPT_CS, library.LIBSSH2_METHOD_CRYPT_SC],
+    "mac": [library.LIBSSH2_METHOD_MAC_CS, library.LIBSSH2_METHOD_MAC_SC],
+}
+
+
+def reached(*preferred):
     session = library.Session()
+    for kind, name in preferred:
+        for method in METHODS[kind]:
+            session.method_pref(method, name)
     session.handshake(socket.create_connection((LAB["host"], LAB["port"])))
     with open(LAB["known_hosts"]) as known:
         keys = [base64.b64decode(line.split()[2]) for line in known]
@@ -40,8 +51,8 @@ def reached():
     return session
 
 
-def connect():
-    session = reached()
+def connect(*preferred):
+    session = reached(*preferred)
     session.userauth_publickey_fromfile(LAB["user"], LAB["key"])
     return session
 
@@ -205,6 +216,47 @@ def scp():
             read, part = channel.read(min(left, PIECE))
             back.write(part)
             left -= read
+
+
+def there_and_back(session):
+    with open(LAB["local"], "rb") as file:
+        data = file.read()
+    channel = session.open_session()
+    channel.execute("cat")
+    back = b""
+    # Each piece comes back before the next: more than the window would stand still.
+    for begin in range(0, len(data), PIECE):
+        piece = data[begin : begin + PIECE]
+        write_all(channel, piece)
+        while len(back) < begin + len(piece):
+            size, part = channel.read(PIECE)
+            if size <= 0:
+                sys.exit(f"read: {size} after {len(back)} bytes")
+            back += part
+    return back == data
+
+
+def algorithms():
+    for kind, name in LAB["algorithms"]:
+        has = library.Session().supported_algs(METHODS[kind][0])
+        if name not in has:
+            print("–", flush=True)
+            continue
+        more = [("cipher", "aes128-ctr")] if kind == "mac" else []
+        try:
+            session = connect((kind, name), *more)
+            print("ok" if there_and_back(session) else "other bytes", flush=True)
+        except Exception as error:
+            print(repr(error), flush=True)
+
+
+def load():
+    if LAB["rekeys"]:
+        # It never asks for new keys itself.
+        print("–")
+    else:
+        expect("came back", there_and_back(connect()), True)
+        print("?")
 
 
 def version():

@@ -162,6 +162,59 @@ def sftp():
     files.get(LAB["there"], LAB["back"])
 
 
+class Forced(paramiko.Transport):
+    """One that has but one algorithm, and counts how often its keys change."""
+
+    algorithm = None
+    changes = 0
+
+    def __init__(self, *how, **more):
+        super().__init__(*how, **more)
+        names = {"kex": "kex", "host key": "key_types", "cipher": "ciphers", "mac": "digests"}
+        if self.algorithm:
+            kind, name = self.algorithm
+            options = self.get_security_options()
+            setattr(options, names[kind], (name,))
+            if kind == "mac":
+                options.ciphers = ("aes128-ctr",)
+
+    def _activate_inbound(self):
+        self.changes += 1
+        super()._activate_inbound()
+
+
+def there_and_back(client):
+    with open(LAB["local"], "rb") as file:
+        data = file.read()
+    channel = client.get_transport().open_session()
+    channel.exec_command("cat")
+
+    def write():
+        channel.sendall(data)
+        channel.shutdown_write()
+
+    threading.Thread(target=write, daemon=True).start()
+    return read_all(channel) == data
+
+
+def algorithms():
+    for Forced.algorithm in LAB["algorithms"]:
+        try:
+            client = connect(key_filename=LAB["key"], transport_factory=Forced)
+            print("ok" if there_and_back(client) else "other bytes", flush=True)
+        except ValueError:
+            # It does not have that.
+            print("–", flush=True)
+        except Exception as error:
+            print(repr(error), flush=True)
+
+
+def load():
+    client = connect(key_filename=LAB["key"], transport_factory=Forced)
+    expect("came back", there_and_back(client), True)
+    print(client.get_transport().changes)
+
+
 def version():
     print(paramiko.__version__)
 

@@ -30,6 +30,32 @@ function connect(how = { privateKey: fs.readFileSync(LAB.key) }) {
   });
 }
 
+// What it has, by what the gateway's tests call it.
+const HAS = require('ssh2/lib/protocol/constants.js');
+const NAMES = {
+  kex: ['kex', HAS.SUPPORTED_KEX],
+  'host key': ['serverHostKey', HAS.SUPPORTED_SERVER_HOST_KEY],
+  cipher: ['cipher', HAS.SUPPORTED_CIPHER],
+  mac: ['hmac', HAS.SUPPORTED_MAC],
+};
+
+// A megabyte and more through `cat`: whether it comes back.
+async function thereAndBack(client) {
+  const data = fs.readFileSync(LAB.local);
+  const stream = await ask(client, 'exec', 'cat');
+  stream.stderr.resume();
+  stream.end(data);
+  return (await all(stream)).equals(data);
+}
+
+// The host key of an algorithm: the gateway has one of each kind.
+const connectBy = (algorithms) =>
+  connect({
+    privateKey: fs.readFileSync(LAB.key),
+    hostVerifier: (key) => LAB.fingerprints.includes(fingerprint(key)),
+    algorithms,
+  });
+
 // A method that calls back, as a promise.
 const ask = (it, method, ...args) =>
   new Promise((resolve, reject) =>
@@ -139,6 +165,30 @@ const features = {
     const files = await ask(await connect(), 'sftp');
     await ask(files, 'fastPut', LAB.local, LAB.there);
     await ask(files, 'fastGet', LAB.there, LAB.back);
+  },
+
+  async algorithms() {
+    for (const [kind, name] of LAB.algorithms) {
+      const [option, has] = NAMES[kind];
+      if (!has.includes(name)) {
+        console.log('–');
+        continue;
+      }
+      const algorithms = { [option]: [name] };
+      if (kind === 'mac') algorithms.cipher = ['aes128-ctr'];
+      try {
+        const client = await connectBy(algorithms);
+        console.log((await thereAndBack(client)) ? 'ok' : 'other bytes');
+        client.end();
+      } catch (error) {
+        console.log(String(error));
+      }
+    }
+  },
+
+  async load() {
+    assert.ok(await thereAndBack(await connect()), 'other bytes');
+    console.log('?');
   },
 
   version() {
