@@ -24,10 +24,10 @@ pub async fn row(lab: &Lab) -> Row {
     row.cell(Feature::Exec, ansible.exec()).await;
     row.cell(Feature::Key, async { lab.was_let_in(NAME, "publickey") })
         .await;
-    row.cell(Feature::Sftp, ansible.carry("sftp", crate::interop::SIZE))
-        .await;
     // What it does itself takes as long as the copying.
-    row.cell(Feature::Scp, ansible.carry("scp", 1)).await;
+    for (feature, method) in [(Feature::Sftp, "sftp"), (Feature::Scp, "scp")] {
+        row.cell(feature, ansible.carry(method, 1)).await;
+    }
     row
 }
 

@@ -22,6 +22,8 @@ pub struct OpenSsh {
     name: &'static str,
     /// Where the others are.
     beside: Option<PathBuf>,
+    /// Megabytes that they carry.
+    size: usize,
 }
 
 impl OpenSsh {
@@ -30,6 +32,7 @@ impl OpenSsh {
         Self {
             name: NAME,
             beside: None,
+            size: crate::interop::SIZE,
         }
     }
 
@@ -38,6 +41,7 @@ impl OpenSsh {
         Some(Self {
             name: NEWER,
             beside: Some(newer()?.join("usr/bin")),
+            size: 10,
         })
     }
 
@@ -137,7 +141,7 @@ async fn password(lab: &Lab, openssh: &OpenSsh, method: &str) -> Outcome {
 }
 
 async fn sftp(lab: &Lab, openssh: &OpenSsh) -> Outcome {
-    lab.carry(openssh.name, crate::interop::SIZE, |way| {
+    lab.carry(openssh.name, openssh.size, |way| {
         let mut client = openssh.client(lab, "sftp");
         client.args(["-b", "-", &format!("{}@127.0.0.1", openssh.name)]);
         let batch = format!("put {} {1}\nget {1} {2}\n", way.local, way.there, way.back);
@@ -147,7 +151,7 @@ async fn sftp(lab: &Lab, openssh: &OpenSsh) -> Outcome {
 }
 
 async fn scp(lab: &Lab, openssh: &OpenSsh, protocol: &str) -> Outcome {
-    lab.carry(openssh.name, crate::interop::SIZE, |way| {
+    lab.carry(openssh.name, openssh.size, |way| {
         let there = format!("{}@127.0.0.1:{}", openssh.name, way.there);
         [(&way.local, &there), (&there, &way.back)]
             .map(|(from, to)| {
