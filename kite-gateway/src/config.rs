@@ -77,6 +77,9 @@ pub struct Config {
     /// anew, at most 16 GiB; the cipher may want it sooner, and clients and machines may
     /// by their own rules.
     pub rekey_bytes: u64,
+    /// Whether clients get in only by key exchanges that a quantum computer does not undo:
+    /// who records a connection today reads it never.
+    pub post_quantum_only: bool,
     /// Bans of addresses that guess passwords: no password is right that comes from
     /// there. Keys still log in.
     pub address_bans: BanPolicy,
@@ -163,6 +166,7 @@ impl Default for Config {
             drain_delay: Duration::ZERO,
             drain_grace: Duration::from_secs(60),
             rekey_bytes: MOST_REKEY_BYTES,
+            post_quantum_only: false,
             address_bans: BanPolicy {
                 failures: 20,
                 within: Duration::from_secs(600),

@@ -77,6 +77,10 @@ pub struct Bounds {
         value_name = "SECONDS"
     )]
     session_longest_seconds: u64,
+    /// Takes no client without a key exchange that withstands quantum computers, which are
+    /// those of OpenSSH 9.9 and newer.
+    #[arg(long, env = "KITE_POST_QUANTUM_ONLY")]
+    post_quantum_only: bool,
     /// Wrong passwords within ten minutes after which no password is right that comes
     /// from the address, for longer each time; 0 for never. Keys still log in.
     #[arg(long, env = "KITE_BAN_ADDRESS_AFTER", default_value_t = Config::default().address_bans.failures, value_name = "NUMBER")]
@@ -137,6 +141,7 @@ impl Bounds {
             max_channels: self.max_channels,
             session_idle: Duration::from_secs(self.session_idle_seconds),
             session_longest: Duration::from_secs(self.session_longest_seconds),
+            post_quantum_only: self.post_quantum_only,
             address_bans: BanPolicy {
                 failures: self.ban_address_after,
                 ..defaults.address_bans
@@ -195,6 +200,7 @@ mod tests {
             "--max-channels=9",
             "--session-idle-seconds=60",
             "--session-longest-seconds=3600",
+            "--post-quantum-only",
         ])
         .unwrap();
         assert_eq!(config.allow.len(), 2);
@@ -209,6 +215,7 @@ mod tests {
         assert_eq!(config.max_channels, 9);
         assert_eq!(config.session_idle, Duration::from_secs(60));
         assert_eq!(config.session_longest, Duration::from_secs(3600));
+        assert!(config.post_quantum_only);
     }
 
     #[test]

@@ -102,6 +102,15 @@ impl Method {
         }
     }
 
+    /// Whether a quantum computer does not undo it.
+    #[must_use]
+    pub const fn is_post_quantum(self) -> bool {
+        match self {
+            Self::MlKem768X25519 => true,
+            Self::Curve25519 | Self::NistP256 | Self::NistP384 => false,
+        }
+    }
+
     /// The one of a name.
     #[must_use]
     pub fn named(name: &[u8]) -> Option<Self> {

@@ -108,9 +108,11 @@ pub(crate) fn ssh_config(
     let keys = host_keys
         .iter()
         .map(|key| SigningKey::new(key).map(Arc::new));
+    let methods = METHODS.iter();
+    let methods = methods.filter(|it| !config.post_quantum_only || it.is_post_quantum());
     let ours = transport::Config::server(VERSION, keys.collect::<Result<_, _>>()?);
     Ok(transport::Config {
-        methods: METHODS.to_vec(),
+        methods: methods.copied().collect(),
         rekey_after: Some(config.rekey_after()),
         ..ours
     })

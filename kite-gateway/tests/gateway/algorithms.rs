@@ -4,6 +4,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use crate::common::{Bed, Trusting, run, text};
+use kite_gateway::Config;
 use russh::keys::{Algorithm, HashAlg, PrivateKey, PrivateKeyWithHashAlg, PublicKey};
 
 async fn with_options(bed: &Bed, options: &[&str]) -> Output {
@@ -125,7 +126,7 @@ async fn server_sig_algs_are_those_of_openssh() {
 }
 
 /// What ssh-audit has against the gateway: nothing that fails, and no attack by the cost
-/// of handshakes.
+/// of handshakes; one warning unless what is taken withstands quantum computers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ssh_audit_finds_nothing_that_fails() {
     let python = std::env::var("KITE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
@@ -141,17 +142,28 @@ async fn ssh_audit_finds_nothing_that_fails() {
         eprintln!("skipped: there is no ssh-audit (pip install ssh-audit)");
         return;
     }
-    let bed = Bed::new().await;
-    let port = bed.address.port().to_string();
-    let output = run(audit(&["-n", "-p", &port, "127.0.0.1"]), Vec::new()).await;
-    let told = text(&output.stdout);
-    assert!(told.contains("curve25519-sha256"), "{told}");
-    for word in ["[fail]", "DHEat"] {
-        assert!(!told.contains(word), "{word}: {told}");
-    }
-    // Clients that know no other exchange than that by curves alone get in, too.
-    let warnings = told.lines().filter(|line| line.contains("[warn]"));
-    for warning in warnings {
-        assert!(warning.contains("post-quantum"), "{warning}");
+    for post_quantum_only in [false, true] {
+        let config = Config {
+            post_quantum_only,
+            ..Config::default()
+        };
+        let bed = Bed::with(config).await;
+        let port = bed.address.port().to_string();
+        let output = run(audit(&["-n", "-p", &port, "127.0.0.1"]), Vec::new()).await;
+        let told = text(&output.stdout);
+        assert!(told.contains("mlkem768x25519-sha256"), "{told}");
+        for word in ["[fail]", "DHEat"] {
+            assert!(!told.contains(word), "{word}: {told}");
+        }
+        // By default clients get in, too, that know exchanges by curves alone.
+        let warnings = told.lines().filter(|line| line.contains("[warn]"));
+        for warning in warnings {
+            assert!(
+                warning.contains("post-quantum") && !post_quantum_only,
+                "{warning}"
+            );
+        }
+        let by_curves = told.contains("curve25519-sha256@libssh.org");
+        assert_eq!(by_curves, !post_quantum_only, "{told}");
     }
 }
