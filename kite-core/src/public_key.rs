@@ -6,8 +6,8 @@ use ssh_key::public::KeyData;
 pub const LEAST_RSA_BITS: u32 = 1024;
 /// Least bits of an RSA key that people should have today (NIST SP 800-57).
 pub const GOOD_RSA_BITS: u32 = 2048;
-/// Most bits of an RSA key, as with OpenSSH.
-const MOST_RSA_BITS: u32 = 16_384;
+/// Most bits of an RSA key by which anything is verified.
+const MOST_RSA_BITS: u32 = 8192;
 
 /// The types of keys that log in.
 const TYPES: [&str; 7] = [
@@ -93,7 +93,8 @@ pub enum PublicKeyError {
     /// somebody out.
     #[error(
         "has {option:?} before its type, which is not supported: of options only \
-         verify-required and no-touch-required are, before keys of types that begin with sk-"
+         verify-required and no-touch-required are, once each, before keys of users whose type \
+         begins with sk-"
     )]
     Option {
         /// The option.
@@ -220,6 +221,19 @@ impl PublicKey {
         self.line.get(self.key_at..).unwrap_or_default()
     }
 
+    /// It, where options mean nothing.
+    ///
+    /// # Errors
+    /// [`PublicKeyError::Option`] if it has some.
+    pub fn without_options(self) -> Result<Self, PublicKeyError> {
+        match self.line.get(..self.key_at).map(str::trim_end) {
+            Some(option) if !option.is_empty() => Err(PublicKeyError::Option {
+                option: option.to_owned(),
+            }),
+            _ => Ok(self),
+        }
+    }
+
     /// What its options ask of the token that keeps it; without meaning for other keys.
     pub fn presence(&self) -> Presence {
         self.presence
@@ -257,8 +271,8 @@ fn options(text: &str) -> Result<(Option<Options<'_>>, &str), PublicKeyError> {
     let mut presence = Presence::default();
     for option in first.split(',') {
         match option {
-            "verify-required" => presence.verified = true,
-            "no-touch-required" => presence.touched = false,
+            "verify-required" if !presence.verified => presence.verified = true,
+            "no-touch-required" if presence.touched => presence.touched = false,
             other => {
                 let option = other.chars().take(64).collect();
                 return Err(PublicKeyError::Option { option });

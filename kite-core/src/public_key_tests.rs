@@ -65,6 +65,7 @@ fn what_is_wrong_with_a_key_is_said() {
     // Nobody may believe that it counts.
     for option in [
         "no-pty",
+        "verify-required,verify-required",
         "restrict,pty",
         "verify-required,from=10.0.0.0/8",
         "command=\"a b\"",
@@ -112,6 +113,7 @@ fn tokens_are_asked_for_what_stands_before_their_keys() {
         assert_eq!(key.presence(), Presence { touched, verified }, "{line}");
         assert_eq!((key.as_str(), key.key()), (line.as_str(), SK));
         assert_eq!(key.unnamed(), line.trim_end_matches(" ann@token"));
+        assert_eq!(key.clone().without_options().is_ok(), options.is_empty());
         let nameless = PublicKey::parse_new(key.unnamed()).unwrap();
         assert_eq!(nameless.unnamed(), key.unnamed());
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use kite_core::password::{PasswordError, PasswordHash};
 use kite_ssh_relay::certificate::{CertificateError, Claim, Grant, Vouched};
+use kite_ssh_relay::verify::Token;
 use russh::keys::{HashAlg, PublicKey};
 
 use crate::hashing::{HashPool, Turn};
@@ -34,9 +35,24 @@ pub enum Proof {
     /// elsewhere than the route.
     Password(Option<PasswordHash>),
     /// A public key whose private half the user holds.
-    Key(Box<PublicKey>),
+    Key(Box<ProvenKey>),
     /// A certificate of such a key.
     Certificate(Box<Certified>),
+}
+
+/// A key that somebody has signed with.
+#[derive(Clone, Debug)]
+pub struct ProvenKey {
+    /// The key.
+    pub key: PublicKey,
+    /// What the token has said that keeps it, if one does.
+    pub token: Option<Token>,
+}
+
+/// Whether a token has said what is asked of it; what no token keeps is asked for nothing.
+pub(crate) fn is_present(asked: Presence, token: Option<Token>) -> bool {
+    let Presence { touched, verified } = asked;
+    token.is_none_or(|token| (token.touched || !touched) && (token.verified || !verified))
 }
 
 /// A key that an authority has vouched for.
@@ -80,7 +96,8 @@ pub trait Authenticator: Send + Sync + 'static {
         Presence::default()
     }
 
-    /// Whether the holder of `certificate`, who is at `address`, may log in; asked as
+    /// Whether the holder of `certificate`, who is at `address` (`None` where others are seen
+    /// in its place), may log in; asked as
     /// [`public_key`](Self::public_key) is, and in its place. No certificate is taken
     /// unless an implementation says otherwise.
     ///
@@ -92,7 +109,7 @@ pub trait Authenticator: Send + Sync + 'static {
         _login: &LoginName,
         _route: Option<&Route>,
         certificate: &Vouched,
-        _address: IpAddr,
+        _address: Option<IpAddr>,
     ) -> Result<Certified, CertificateError> {
         Err(untrusted(certificate))
     }
@@ -208,7 +225,7 @@ impl Authenticator for RouteAuthenticator {
         _login: &LoginName,
         route: Option<&Route>,
         certificate: &Vouched,
-        address: IpAddr,
+        address: Option<IpAddr>,
     ) -> Result<Certified, CertificateError> {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = since_1970.map_or(0, |it| it.as_secs());
@@ -255,7 +272,14 @@ impl Authenticator for RouteAuthenticator {
                     Verdict::Reject
                 }
             }
-            Proof::Key(key) => self.public_key(login, Some(route), key).await,
+            Proof::Key(it) => {
+                let presence = self.presence(login, Some(route), &it.key).await;
+                if is_present(presence, it.token) {
+                    self.public_key(login, Some(route), &it.key).await
+                } else {
+                    Verdict::Reject
+                }
+            }
             Proof::Password(Some(hash)) if route.password.as_ref() == Some(hash) => Verdict::Accept,
             Proof::Password(_) => Verdict::Reject,
         }

@@ -77,8 +77,8 @@ pub struct Config {
     /// anew, at most 16 GiB; the cipher may want it sooner, and clients and machines may
     /// by their own rules.
     pub rekey_bytes: u64,
-    /// Whether clients get in only by key exchanges that a quantum computer does not undo:
-    /// who records a connection today reads it never.
+    /// Whether clients get in only by key exchanges that a quantum computer does not undo.
+    /// Towards machines what their servers have is taken.
     pub post_quantum_only: bool,
     /// Bans of addresses that guess passwords: no password is right that comes from
     /// there. Keys still log in.

@@ -77,7 +77,7 @@ mod turns;
 mod user;
 
 pub use audit::AuditSink;
-pub use auth::{Authenticator, Certified, Proof, RouteAuthenticator, Verdict};
+pub use auth::{Authenticator, Certified, Proof, ProvenKey, RouteAuthenticator, Verdict};
 pub use bans::BanPolicy;
 pub use config::Config;
 pub use connect::{Connector, TcpConnector};

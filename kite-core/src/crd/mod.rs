@@ -84,6 +84,9 @@ fn derived() -> Vec<CustomResourceDefinition> {
 /// Pattern of one public key in `authorized_keys` form (RFC 4253 §6.6 names).
 pub(crate) const PUBLIC_KEY_PATTERN: &str = r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|((verify-required|no-touch-required)(,verify-required|,no-touch-required)? )?sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com) [A-Za-z0-9+/]+={0,3}( [^\n\r]*)?$";
 
+/// The same without options.
+pub(crate) const PLAIN_KEY_PATTERN: &str = r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com) [A-Za-z0-9+/]+={0,3}( [^\n\r]*)?$";
+
 /// What is zero is left out of an object.
 #[allow(
     clippy::trivially_copy_pass_by_ref,

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::public_key::{PublicKey, PublicKeyError};
+
 /// An authority whose certificates of users log in at the gateway.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
@@ -11,11 +13,21 @@ pub struct UserAuthority {
     #[schemars(length(min = 1, max = 63), regex(pattern = super::LABEL_PATTERN))]
     pub name: String,
     /// Its public key in one line, as in a file for sshd's `TrustedUserCAKeys`.
-    #[schemars(length(max = 8192), regex(pattern = super::PUBLIC_KEY_PATTERN))]
+    #[schemars(length(max = 8192), regex(pattern = super::PLAIN_KEY_PATTERN))]
     pub public_key: String,
     /// Whom the principals of its certificates name.
     #[serde(default)]
     pub principals: Principals,
+}
+
+impl UserAuthority {
+    /// Its key. There are no options to it: nobody sees to what its token says.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what to write instead.
+    pub fn key(&self) -> Result<PublicKey, PublicKeyError> {
+        PublicKey::parse_new(&self.public_key)?.without_options()
+    }
 }
 
 /// Whom the principals of certificates name.

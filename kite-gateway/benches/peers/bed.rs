@@ -40,7 +40,7 @@ pub struct Bed {
 impl Drop for Bed {
     fn drop(&mut self) {
         // An sshd waits for its children; without it they would be left to init.
-        let sshds = self.targets.iter().filter(|t| !t.is_gateway());
+        let sshds = self.targets.iter().filter(|t| t.name == "ssh -J");
         for id in sshds.filter_map(|target| target.hop).chain([self.vm]) {
             let _ = has_come_to_rest(id);
         }
@@ -71,7 +71,12 @@ impl Bed {
         let (jump, jump_address) = bed.sshd("jump");
         bed.vm = vm.id();
         bed.write("vm_address", &vm_address.to_string());
-        bed.ports = vec![("direct", vm_address.port()), ("jump", jump_address.port())];
+        let (copier, copier_port) = bed.program(&std::env::current_exe().unwrap(), "--copier");
+        bed.ports = vec![
+            ("direct", vm_address.port()),
+            ("jump", jump_address.port()),
+            ("copy", copier_port),
+        ];
         bed.targets = vec![
             Target {
                 name: "direct",
@@ -81,9 +86,13 @@ impl Bed {
                 name: "ssh -J",
                 hop: Some(jump.id()),
             },
+            Target {
+                name: "copy",
+                hop: Some(copier.id()),
+            },
         ];
         let gateways = bed.gateways();
-        bed.processes = vec![vm, jump];
+        bed.processes = vec![vm, jump, copier];
         for (target, process, port) in gateways {
             bed.ports.push((target.name, port));
             bed.targets.push(target);
@@ -99,7 +108,7 @@ impl Bed {
         targets.retain(|target| !target.is_gateway());
         let mut processes = Vec::new();
         let mut ports = self.ports.clone();
-        ports.retain(|(name, _)| ["direct", "jump"].contains(name));
+        ports.retain(|(name, _)| ["direct", "jump", "copy"].contains(name));
         for (target, process, port) in self.gateways() {
             ports.push((target.name, port));
             targets.push(target);
@@ -188,21 +197,27 @@ impl Bed {
         panic!("sshd does not listen");
     }
 
+    /// This program, or one like it, in another part; and its port.
+    fn program(&self, program: &Path, part: &str) -> (Process, u16) {
+        let mut process = Process::start(
+            Command::new(program)
+                .arg(part)
+                .arg(self.dir.path())
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped()),
+        );
+        let address: SocketAddr = line(&mut process.lines()).parse().unwrap();
+        (process, address.port())
+    }
+
     fn gateways(&self) -> Vec<(Target, Process, u16)> {
         let this = std::env::current_exe().unwrap();
         let mut programs = vec![("gateway", this)];
         programs.extend(self.other.clone().map(|other| ("other", other)));
         let start = |(name, program): (&'static str, PathBuf)| {
-            let mut process = Process::start(
-                Command::new(program)
-                    .arg("--gateway")
-                    .arg(self.dir.path())
-                    .stdin(Stdio::piped())
-                    .stdout(Stdio::piped()),
-            );
-            let address: SocketAddr = line(&mut process.lines()).parse().unwrap();
+            let (process, port) = self.program(&program, "--gateway");
             let hop = Some(process.id());
-            (Target { name, hop }, process, address.port())
+            (Target { name, hop }, process, port)
         };
         programs.into_iter().map(start).collect()
     }
@@ -214,7 +229,7 @@ impl Bed {
         let mut hosts = String::new();
         for (name, port) in ports {
             let (key, user) = match *name {
-                "direct" => ("vm_host_key.pub", self.read("vm_user")),
+                "direct" | "copy" => ("vm_host_key.pub", self.read("vm_user")),
                 "jump" => ("jump_host_key.pub", self.read("vm_user")),
                 _ => ("gateway_host_key.pub", LOGIN.to_owned()),
             };
@@ -245,7 +260,7 @@ impl Bed {
 
 impl Target {
     pub fn is_gateway(&self) -> bool {
-        !["direct", "ssh -J"].contains(&self.name)
+        !["direct", "ssh -J", "copy"].contains(&self.name)
     }
 
     /// Its name in the clients' configuration.

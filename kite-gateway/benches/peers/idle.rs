@@ -40,7 +40,9 @@ pub fn measure(options: &Options, bed: &Bed) {
         let goal = if target.is_gateway() {
             verdict("a tenth of ssh -J", kib[1] <= jump / 10.0)
         } else {
-            jump = kib[1];
+            if target.name == "ssh -J" {
+                jump = kib[1];
+            }
             String::new()
         };
         let kib = kib.map(|kib| format!("{kib:.0} KiB"));

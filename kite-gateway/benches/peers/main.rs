@@ -2,7 +2,8 @@
 //! OpenSSH's own client and servers.
 //!
 //! One sshd plays the VM, a second one the jump host, and the gateway runs in a
-//! process of its own. All targets are measured in turns within one run, so that
+//! process of its own, as does a copier of bytes, which is what any process in between
+//! costs. All targets are measured in turns within one run, so that
 //! what else the machine does hits them alike; what counts are ratios:
 //!
 //! ```text
@@ -28,6 +29,7 @@
 )]
 
 mod bed;
+mod copier;
 mod figures;
 mod gateway;
 mod handshakes;
@@ -55,6 +57,9 @@ fn main() {
     let options = Options::from_arguments();
     if let Some(dir) = &options.gateway {
         return gateway::play(dir);
+    }
+    if let Some(dir) = &options.copier {
+        return copier::play(dir);
     }
     let Some(bed) = Bed::new(&options) else {
         return;

@@ -7,6 +7,8 @@ const PARTS: [&str; 4] = ["throughput", "handshakes", "idle", "latency"];
 pub struct Options {
     /// This process is the gateway of the bed in this directory.
     pub gateway: Option<PathBuf>,
+    /// This process is the copier of the bed in this directory.
+    pub copier: Option<PathBuf>,
     pub repetitions: usize,
     pub mib: u64,
     /// For a look whether all of it works; the figures say little.
@@ -20,6 +22,7 @@ impl Options {
     pub fn from_arguments() -> Self {
         let mut options = Self {
             gateway: None,
+            copier: None,
             repetitions: 0,
             mib: 0,
             quick: false,
@@ -39,6 +42,7 @@ impl Options {
                 "--mib" => options.mib = value().parse().expect("--mib takes a number"),
                 "--quick" => options.quick = true,
                 "--other" => options.other = Some(value().into()),
+                "--copier" => options.copier = Some(value().into()),
                 "--gateway" => options.gateway = Some(value().into()),
                 // Cargo adds it.
                 "--bench" => {}

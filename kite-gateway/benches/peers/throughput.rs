@@ -133,7 +133,7 @@ fn report(bed: &Bed, cipher: &str, way: Way, all: &[Figures], table: &Table) {
         let is_hop = target.hop.is_some();
         let hop = median(&figures.hop);
         let goals = if target.is_gateway() {
-            let speed = verdict("0.9 of direct", of_direct >= 0.9);
+            let speed = verdict("0.85 of direct", of_direct >= 0.85);
             let cost = verdict("CPU of ssh -J", hop <= median(&jump.hop));
             format!("{speed}; {cost}")
         } else {

@@ -55,14 +55,6 @@ impl Algorithm {
         }
     }
 
-    /// Whether to sign and to verify takes a tenth of a millisecond, whatever the key.
-    pub(crate) const fn is_short(self) -> bool {
-        matches!(
-            self,
-            Self::Ed25519 | Self::EcdsaP256 | Self::SkEd25519 | Self::SkEcdsaP256
-        )
-    }
-
     /// Its name with a certificate.
     #[must_use]
     pub fn certificate_name(self) -> String {

@@ -54,8 +54,8 @@ pub struct Grant {
 pub struct Claim<'a> {
     /// The name that has to be among its principals.
     pub principal: &'a str,
-    /// Where the client is.
-    pub address: IpAddr,
+    /// Where the client is, if that is known.
+    pub address: Option<IpAddr>,
     /// Seconds since 1970.
     pub now: u64,
 }
@@ -91,6 +91,9 @@ pub enum CertificateError {
     /// It is for clients elsewhere.
     #[error("the certificate is not for clients at {0}")]
     Address(IpAddr),
+    /// It is for clients at certain addresses, and nobody knows where this one is.
+    #[error("the certificate is for clients at certain addresses, and yours is not seen here")]
+    NoAddress,
     /// It allows one command, which nobody here sees to.
     #[error("the certificate allows one command only (force-command), which is not offered here")]
     ForceCommand,
@@ -202,8 +205,12 @@ impl Vouched {
         let mut verify_required = false;
         for (name, value) in self.0.critical_options().iter() {
             match name.as_str() {
-                "source-address" if is_within(claim.address, value) => {}
-                "source-address" => return Err(CertificateError::Address(claim.address)),
+                "source-address" => {
+                    let address = claim.address.ok_or(CertificateError::NoAddress)?;
+                    if !is_within(address, value) {
+                        return Err(CertificateError::Address(address));
+                    }
+                }
                 "verify-required" => verify_required = true,
                 "force-command" => return Err(CertificateError::ForceCommand),
                 _ => return Err(CertificateError::Critical(name.clone())),
@@ -254,15 +261,18 @@ fn signed_part(blob: &[u8]) -> Option<&[u8]> {
     Some(&blob[..blob.len() - fields.0.len()])
 }
 
-/// Whether an address is in one of the networks of a list. What cannot be read has nobody in
-/// it.
+/// Whether an address is in one of the networks of a list. A list of which a part cannot be
+/// read, or names an address within a network for the network, has nobody in it, as with
+/// OpenSSH.
 fn is_within(address: IpAddr, networks: &str) -> bool {
     let address = address.to_canonical();
-    networks.split(',').map(str::trim).any(|network| {
+    let networks = networks.split(',').map(|network| {
         let single = network.parse::<IpAddr>().map(IpNet::from);
-        let range = single.or_else(|_| network.parse::<IpNet>());
-        range.is_ok_and(|range| range.contains(&address))
-    })
+        let range = single.or_else(|_| network.parse::<IpNet>()).ok()?;
+        (range.trunc() == range).then_some(range)
+    });
+    let networks: Option<Vec<_>> = networks.collect();
+    networks.is_some_and(|all| all.iter().any(|range| range.contains(&address)))
 }
 
 #[cfg(test)]

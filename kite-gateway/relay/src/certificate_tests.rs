@@ -64,7 +64,7 @@ const NOW: u64 = 1_720_000_000;
 fn claim() -> Claim<'static> {
     Claim {
         principal: "anna",
-        address: [192, 0, 2, 7].into(),
+        address: Some([192, 0, 2, 7].into()),
         now: NOW,
     }
 }
@@ -155,13 +155,30 @@ fn conditions_are_kept_or_refused() {
         let blob = with(&[&format!("source-address={networks}")]);
         for address in ["192.0.2.7", "::ffff:192.0.2.7"] {
             let claim = Claim {
-                address: address.parse().unwrap(),
+                address: Some(address.parse().unwrap()),
                 ..claim()
             };
             assert_eq!(made.check(&blob, &claim).is_ok(), is_in, "{networks}");
         }
     }
-    for broken in ["", "x", "192.0.2.0/33", "192.0.2/24"] {
+    let blob = with(&["source-address=0.0.0.0/0"]);
+    let nowhere = Claim {
+        address: None,
+        ..claim()
+    };
+    let unknown = made.check(&blob, &nowhere);
+    assert_eq!(unknown, Err(CertificateError::NoAddress));
+    assert!(made.check(&with(&["no-pty"]), &nowhere).is_ok());
+    for broken in [
+        "",
+        "x",
+        "192.0.2.0/33",
+        "192.0.2/24",
+        "192.0.2.7/24",
+        "192.0.2.0/24,x",
+        "!10.0.0.0/8,192.0.2.0/24",
+        "192.0.2.7, 10.0.0.1",
+    ] {
         assert!(!is_within([192, 0, 2, 7].into(), broken), "{broken}");
     }
     let six = |networks| is_within("2001:db8::7".parse().unwrap(), networks);

@@ -95,12 +95,11 @@ impl Purpose {
     }
 }
 
-/// A certificate that somebody showed.
+/// A certificate that somebody showed, by an authority that is trusted.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Certificate {
-    /// What the authority calls it, as far as that fits into a record. Anybody can be an
-    /// authority: it means something where the authority is trusted.
+    /// What the authority calls it, as far as that fits into a record.
     pub id: String,
     /// Its number.
     pub serial: u64,
@@ -126,7 +125,7 @@ pub enum Event {
         /// Fingerprint of the public key, where it was one.
         #[serde(skip_serializing_if = "Option::is_none")]
         key: Option<String>,
-        /// The certificate of that key, where one was shown that is by its authority.
+        /// The certificate of that key, where one was shown by an authority that is trusted.
         #[serde(skip_serializing_if = "Option::is_none")]
         certificate: Option<Certificate>,
         /// Whether it was let in.

@@ -54,7 +54,7 @@ pub(super) fn public_keys(lines: &[String]) -> Vec<AuthorizedKey> {
 }
 
 /// An authority that the platform trusts.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct Trusted {
     key: Arc<PublicKey>,
     principals: Principals,
@@ -64,22 +64,20 @@ impl Trusted {
     /// Those that can be read; the platform's conditions name the others.
     pub(super) fn all(said: &[UserAuthority]) -> Vec<Self> {
         let read = |said: &UserAuthority| {
-            let read = public_key(&said.public_key);
-            if read.is_none() {
-                tracing::error!(
-                    authority = said.name,
-                    "the key of a user authority cannot be read"
-                );
-            }
+            let key = said.key().inspect_err(|error| {
+                tracing::error!(authority = said.name, %error, "the key of a user authority");
+            });
+            let key = PublicKey::from_openssh(key.ok()?.key()).ok()?;
             Some(Self {
-                key: Arc::new(read?.key),
+                key: Arc::new(key),
                 principals: said.principals,
             })
         };
         said.iter().filter_map(read).collect()
     }
 
-    /// The authority for one VM: of one that is nobody's, none that vouches for accounts.
+    /// The authority for one VM: of one whose `owner` is not there, none that vouches for
+    /// accounts.
     pub(super) fn of_vm(&self, owner: Option<&str>, login: &str) -> Option<Authority> {
         let principal = match self.principals {
             Principals::Accounts => owner?,

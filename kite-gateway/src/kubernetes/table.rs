@@ -135,12 +135,15 @@ impl RouteTable {
     /// Takes an event of the watch of the `KitePlatform`.
     pub fn platform(&self, event: Event<KitePlatform>) {
         let mut objects = self.objects.lock();
-        let changed = objects.platforms.apply(event, |platform| {
+        let here = names::PLATFORM.to_owned();
+        let before = objects.platforms.get(&here).cloned();
+        objects.platforms.apply(event, |platform| {
             let gateway = &platform.spec.gateway;
             let trusted = Trusted::all(&gateway.user_authorities);
             (platform.name_any() == names::PLATFORM).then(|| (platform.name_any(), Some(trusted)))
         });
-        let all = if changed.is_empty() {
+        // Most of its events are about other things.
+        let all = if objects.platforms.get(&here) == before.as_ref() {
             Vec::new()
         } else {
             objects.logins.keys().cloned().collect()
@@ -366,7 +369,7 @@ fn route(objects: &Objects, key: &VmKey) -> Option<(String, Route)> {
         .into_iter()
         .flatten()
         .filter(|_| !suspended)
-        .filter_map(|it| it.of_vm(owner, &vm.spec.ssh_id))
+        .filter_map(|it| it.of_vm(owner.filter(|_| user.is_some()), &vm.spec.ssh_id))
         .collect();
     let state = state(vm, !addresses.is_empty());
     let route = Route {

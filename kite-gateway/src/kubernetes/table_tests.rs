@@ -192,13 +192,15 @@ fn authorities_vouch_for_owners_or_for_login_names() {
     let mut of_nobody = vm("lab", "lab");
     of_nobody.metadata.namespace = Some("elsewhere".into());
     table.vm(Event::Apply(of_nobody));
+    let mut ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
+    table.user(Event::Apply(ann.clone()));
     let (staff, labs) = (new_key(), new_key());
     let said = vec![
         authority("staff", line(&staff), Principals::Accounts),
         authority("broken", "ssh-ed25519 AAAA".into(), Principals::Accounts),
         authority("labs", line(&labs), Principals::LoginNames),
     ];
-    table.platform(Event::Apply(platform(said)));
+    table.platform(Event::Apply(platform(said.clone())));
     assert_eq!(principals(&table, "ann-web"), ["ann", "ann-web"]);
     assert_eq!(principals(&table, "lab"), ["lab"]);
     let route = find(&table, "ann-web").unwrap();
@@ -206,16 +208,24 @@ fn authorities_vouch_for_owners_or_for_login_names() {
         route.authorities[0].key.key_data(),
         staff.public_key().key_data()
     );
+    // What else becomes of the platform is no reason to make routes anew.
+    let mut other = platform(said);
+    other.spec.sign_ups_per_day = Some(7);
+    table.platform(Event::Apply(other));
+    assert!(Arc::ptr_eq(&route, &find(&table, "ann-web").unwrap()));
     // Those of a VM that comes later, too.
     table.vm(Event::Apply(vm("late", "ann-late")));
     assert_eq!(principals(&table, "ann-late"), ["ann", "ann-late"]);
 
-    let mut ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
     ann.spec.suspended = true;
     table.user(Event::Apply(ann.clone()));
     assert!(principals(&table, "ann-web").is_empty());
-    table.user(Event::Delete(ann));
+    ann.spec.suspended = false;
+    table.user(Event::Apply(ann.clone()));
     assert_eq!(principals(&table, "ann-web").len(), 2);
+    // Of an account that is not there nobody is vouched for.
+    table.user(Event::Delete(ann));
+    assert_eq!(principals(&table, "ann-web"), ["ann-web"]);
 
     // Of settings that cannot be read none is trusted, nor of none.
     let odd = serde_json::json!({"gateway": {"userAuthorities": [{"name": "staff"}]}});

@@ -189,22 +189,20 @@ impl Login {
                 if shown.claim.verdict == Verdict::Accept {
                     Decided::Probed
                 } else if shown.refused().is_some() {
-                    // Its holder does not go on.
+                    // Clients sign for no key that is refused.
                     self.decide("publickey", shown.claim)
                 } else {
                     Decided::Reject
                 }
             }
             Request::Key(offered, proof) => {
-                let Some(Ok(verified)) = self.workers.verify(*proof).await else {
+                let verified = self.workers.run(move || proof.verify()).await;
+                let Some(Ok(verified)) = verified.ok().flatten() else {
                     return Ok(Decided::Reject);
                 };
                 login.verified(&verified)?;
-                let mut shown = self.look(name, *offered).await;
-                if !shown.is_present(verified.token()) {
-                    shown.claim.verdict = Verdict::Reject;
-                }
-                self.decide("publickey", shown.claim)
+                let shown = self.look(name, *offered).await;
+                self.decide("publickey", shown.signed(verified.token()))
             }
         })
     }
@@ -235,7 +233,7 @@ impl Login {
         let route = route.as_deref();
         let mut accepted = verdict == Verdict::Accept;
         let key = match &proof {
-            Proof::Key(key) => Some(key.as_ref()),
+            Proof::Key(it) => Some(&it.key),
             Proof::Certificate(it) => Some(&it.key),
             Proof::Password(_) => None,
         };

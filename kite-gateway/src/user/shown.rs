@@ -9,8 +9,9 @@ use russh::keys::{HashAlg, PublicKey};
 
 use super::conn::{Conn, shortened};
 use crate::audit;
-use crate::auth::{Certified, Proof, Verdict};
+use crate::auth::{Certified, Proof, ProvenKey, Verdict, is_present};
 use crate::route::{LoginName, Presence, Route};
+use crate::standing::Standing;
 
 /// What somebody comes with, and what is thought of it.
 pub(super) struct Claim {
@@ -62,6 +63,8 @@ impl Shown {
                 self.claim.proof = Proof::Certificate(Box::new(certified));
                 None
             }
+            // Anybody can be one that nobody trusts, and call a certificate what they like.
+            Err(CertificateError::Authority(_)) => return,
             Err(error) => Some(error),
         };
         self.claim.certificate = Some(Vouching { shown, refused });
@@ -69,17 +72,18 @@ impl Shown {
 
     /// Why a certificate is refused that was made by an authority that is trusted here.
     pub(super) fn refused(&self) -> Option<&CertificateError> {
-        let refused = self.claim.certificate.as_ref()?.refused.as_ref();
-        refused.filter(|error| !matches!(error, CertificateError::Authority(_)))
+        self.claim.certificate.as_ref()?.refused.as_ref()
     }
 
-    /// What its holder is told: nobody else is, for it tells what the name leads to.
+    /// What is told to who shows a certificate of that very account: nobody else is, for it
+    /// tells that the name leads to a VM of it, as is told to who shows a key.
     pub(super) fn words(&self) -> Option<String> {
         let error = self.refused()?;
         match error {
             CertificateError::Early
             | CertificateError::Expired
             | CertificateError::Address(_)
+            | CertificateError::NoAddress
             | CertificateError::ForceCommand
             | CertificateError::Critical(_) => Some(format!("kite: {error}\r\n")),
             // Whom it was made for is not known yet.
@@ -87,10 +91,15 @@ impl Shown {
         }
     }
 
-    /// Whether the token has said what it has to.
-    pub(super) fn is_present(&self, token: Option<Token>) -> bool {
-        let Presence { touched, verified } = self.presence;
-        token.is_none_or(|token| (token.touched || !touched) && (token.verified || !verified))
+    /// The key was signed with, and its token, if one keeps it, has said that.
+    pub(super) fn signed(mut self, token: Option<Token>) -> Claim {
+        if !is_present(self.presence, token) {
+            self.claim.verdict = Verdict::Reject;
+        }
+        if let Proof::Key(it) = &mut self.claim.proof {
+            it.token = token;
+        }
+        self.claim
     }
 }
 
@@ -107,7 +116,10 @@ pub(super) async fn look(
             login,
             route: route.clone(),
             verdict: Verdict::Reject,
-            proof: Proof::Key(Box::new(key.clone())),
+            proof: Proof::Key(Box::new(ProvenKey {
+                key: key.clone(),
+                token: None,
+            })),
             certificate: None,
         },
         presence: Presence::default(),
@@ -124,7 +136,10 @@ pub(super) async fn look(
     // Of a name that leads nowhere, too: nobody can tell by the time it takes.
     let verified = conn.shared.workers.run(move || certificate.verify()).await;
     if let Some(Ok(vouched)) = verified.ok().flatten() {
+        // Where many share an address, or seem to, it says nothing of who comes.
         let address = conn.peer.ip();
+        let is_known = conn.shared.standing(address) != Standing::Many;
+        let address = is_known.then_some(address);
         let taken = authenticator.certificate(&name, route, &vouched, address);
         shown.take(&vouched, taken.await);
     }

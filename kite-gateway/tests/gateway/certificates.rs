@@ -4,9 +4,10 @@
 
 use std::process::{Command, Output};
 use std::sync::Arc;
+use std::time::Duration;
 
-use kite_gateway::{Authority, AuthorizedKey, LoginRule, Presence};
-use russh::keys::PublicKey;
+use kite_gateway::{Authority, AuthorizedKey, Config, Infrastructure, LoginRule, Presence};
+use russh::keys::{HashAlg, PublicKey};
 
 use crate::common::{Bed, PASSWORD, Sshd, run, text};
 
@@ -67,9 +68,18 @@ async fn shown(bed: &Bed, login: &str, options: &[&str]) -> Output {
     run(client, Vec::new()).await
 }
 
+/// For one address from which many fail to log in, which count for a while.
+fn many() -> Config {
+    Config {
+        max_startups_per_address: 1000,
+        drain_grace: Duration::from_secs(1),
+        ..Config::default()
+    }
+}
+
 /// A gateway that trusts `ca` before a machine of Ann's.
 async fn bed() -> (Bed, kite_fake_kubevirt::guest::GuestHandle) {
-    let bed = Bed::new().await;
+    let bed = Bed::with(many()).await;
     let guest = bed.machine("web").await;
     let trusted = authority(&bed, "ca", ANN);
     bed.table
@@ -90,7 +100,7 @@ async fn whoever_an_authority_vouches_for_gets_in_and_is_written_down() {
         let output = shown(&bed, "web", &[]).await;
         assert_eq!(text(&output.stdout), "in\n", "{}", text(&output.stderr));
     }
-    let print = |file| public(&bed, file).fingerprint(russh::keys::HashAlg::Sha256);
+    let print = |file| public(&bed, file).fingerprint(HashAlg::Sha256);
     let own = print("own.pub").to_string();
     let record = bed.records.find(|it| it["key"] == own.as_str()).await;
     assert_eq!(
@@ -139,6 +149,14 @@ async fn a_certificate_that_is_not_taken_is_refused_with_a_word_to_its_holder() 
 async fn nobody_else_is_told_whether_a_name_leads_anywhere() {
     let (bed, _guest) = bed().await;
     let _ = authority(&bed, "another", ANN);
+    let is_of_another = |it: &serde_json::Value| {
+        let told = it["certificate"]["authority"].as_str();
+        told.is_some_and(|it| {
+            it != public(&bed, "ca.pub")
+                .fingerprint(HashAlg::Sha256)
+                .to_string()
+        })
+    };
     for (by, arguments) in [
         ("ca", &["-n", "bob"][..]),
         // Whose VM it is counts, and not its login name.
@@ -161,6 +179,8 @@ async fn nobody_else_is_told_whether_a_name_leads_anywhere() {
         );
         assert!(!told.contains("kite:"), "{told}");
     }
+    // Whatever a stranger's authority says is kept nowhere.
+    assert!(!bed.records.any(is_of_another));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -272,13 +292,10 @@ async fn what_is_trusted_no_more_ends_sessions_and_an_expiry_does_not() {
         crate::withdrawn::Session::start(client(&bed)).await
     };
     let mut expires = session(&["-n", ANN, "-V", "-1h:+2s"]).await;
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(2);
-    // Another route, so that everybody's right is looked at anew.
-    while std::time::Instant::now() < until {
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
     let output = shown(&bed, "web", &[]).await;
     assert!(text(&output.stderr).contains("has expired"));
+    // Another route, so that everybody's right is looked at anew.
     bed.table
         .change("web", |route| route.start_on_connect = true);
     bed.table.looked_at(5).await;
@@ -293,7 +310,7 @@ async fn what_is_trusted_no_more_ends_sessions_and_an_expiry_does_not() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_say_what_their_keys_ask_for() {
-    let bed = Bed::new().await;
+    let bed = Bed::with(many()).await;
     let _guest = bed.machine("web").await;
     let token = token::Token::new();
     for (touched, verified, flags) in [
@@ -322,6 +339,47 @@ async fn tokens_say_what_their_keys_ask_for() {
         .change("web", |route| route.authorized_keys = lines.into());
     assert!(!token.logs_in(bed.address, "web", 1).await);
     assert!(token.logs_in(bed.address, "web", 5).await);
+
+    // A certificate asks for it by itself.
+    let trusted = authority(&bed, "ca", ANN);
+    bed.table.change("web", |route| {
+        route.authorized_keys = Vec::new();
+        route.authorities = vec![trusted];
+    });
+    let line = token.public_key().to_openssh().unwrap();
+    std::fs::write(bed.path("token.pub"), line).unwrap();
+    for (option, flags) in [
+        (&[][..], [false, true, true]),
+        (&["-O", "verify-required"], [false, false, true]),
+        (&["-O", "no-touch-required"], [true, true, true]),
+    ] {
+        let all = [&["-s", "ca", "-I", "t", "-n", ANN], option, &["token.pub"]].concat();
+        keygen(&bed, &all);
+        let certificate = std::fs::read_to_string(bed.path("token-cert.pub")).unwrap();
+        for (said, gets_in) in [0, 1, 5].into_iter().zip(flags) {
+            let shown = token::Shown::of(&certificate);
+            let is_in = token.logs_in_with(&shown, bed.address, "web", said).await;
+            assert_eq!(is_in, gets_in, "{option:?} and flags {said}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_that_many_share_is_none_of_a_certificate_s() {
+    let infrastructure = Infrastructure::default();
+    infrastructure.set(vec!["127.0.0.0/8".parse().unwrap()]);
+    let bed = Bed::behind(infrastructure, Config::default()).await;
+    let _guest = bed.machine("web").await;
+    let trusted = authority(&bed, "ca", ANN);
+    bed.table
+        .change("web", |route| route.authorities = vec![trusted]);
+    certify(&bed, "ca", &["-n", ANN, "-O", "source-address=127.0.0.0/8"]);
+    let output = shown(&bed, "web", &[]).await;
+    let told = text(&output.stderr);
+    assert!(told.contains("yours is not seen here"), "{told}");
+    certify(&bed, "ca", &["-n", ANN]);
+    let output = shown(&bed, "web", &[]).await;
+    assert_eq!(text(&output.stdout), "in\n", "{}", text(&output.stderr));
 }
 
 /// A token, played: no client on this machine has one.
@@ -333,7 +391,7 @@ mod token {
     use kite_gateway::kite_ssh_relay::login::{Answered, Client};
     use kite_gateway::kite_ssh_relay::sign::SigningKey;
     use kite_gateway::kite_ssh_relay::transport::Config;
-    use russh::keys::{PrivateKey, PublicKey};
+    use russh::keys::{PrivateKey, PublicKey, ssh_key};
     use sha2::{Digest as _, Sha256};
 
     use crate::common::new_key;
@@ -342,6 +400,23 @@ mod token {
     const APPLICATION: &str = "ssh:";
 
     pub struct Token(PrivateKey);
+
+    /// A key or a certificate, as it is shown.
+    pub struct Shown {
+        kind: String,
+        blob: Vec<u8>,
+    }
+
+    impl Shown {
+        /// Of a line in a file.
+        pub fn of(line: &str) -> Self {
+            let mut words = line.split_whitespace();
+            let kind = words.next().unwrap().to_owned();
+            let certificate = ssh_key::Certificate::from_openssh(line).unwrap();
+            let blob = certificate.to_bytes().unwrap();
+            Self { kind, blob }
+        }
+    }
 
     fn put(to: &mut Vec<u8>, field: &[u8]) {
         to.extend_from_slice(&u32::try_from(field.len()).unwrap().to_be_bytes());
@@ -367,14 +442,14 @@ mod token {
         }
 
         /// A request that is signed with those flags.
-        fn request(&self, session: &[u8], user: &str, flags: u8) -> Vec<u8> {
+        fn request(&self, shown: &Shown, session: &[u8], user: &str, flags: u8) -> Vec<u8> {
             let mut request = vec![50];
             for field in [user, "ssh-connection", "publickey"] {
                 put(&mut request, field.as_bytes());
             }
             request.push(1);
-            put(&mut request, TYPE.as_bytes());
-            put(&mut request, &self.blob());
+            put(&mut request, shown.kind.as_bytes());
+            put(&mut request, &shown.blob);
             let mut data = Vec::new();
             put(&mut data, session);
             data.extend_from_slice(&request);
@@ -395,6 +470,21 @@ mod token {
 
         /// Whether it gets in with those flags.
         pub async fn logs_in(&self, gateway: SocketAddr, user: &str, flags: u8) -> bool {
+            let shown = Shown {
+                kind: TYPE.to_owned(),
+                blob: self.blob(),
+            };
+            self.logs_in_with(&shown, gateway, user, flags).await
+        }
+
+        /// Whether what is shown of it gets in.
+        pub async fn logs_in_with(
+            &self,
+            shown: &Shown,
+            gateway: SocketAddr,
+            user: &str,
+            flags: u8,
+        ) -> bool {
             let stream = tokio::net::TcpStream::connect(gateway).await.unwrap();
             let config = Config::client("SSH-2.0-token", vec![Algorithm::Ed25519]);
             let mut connection =
@@ -418,7 +508,7 @@ mod token {
                 }
             }
             let session = connection.transport().session_id().unwrap();
-            let request = self.request(session, user, flags);
+            let request = self.request(shown, session, user, flags);
             connection.send(&request, &[]).unwrap();
             loop {
                 if let Event::Message { .. } = connection.next().await.unwrap() {

@@ -156,13 +156,15 @@ async fn logins_follow_the_cluster_and_go_on_without_it() {
         "apiVersion": "hy3ons.github.io/v1",
         "kind": "KitePlatform",
         "metadata": {"name": "default"},
-        "spec": {"gateway": {"userAuthorities": [{"name": "staff", "publicKey": authority}]}},
+        "spec": {"gateway": {"userAuthorities": [
+            {"name": "staff", "publicKey": authority, "principals": "LoginNames"},
+        ]}},
     }))
     .unwrap();
     let platforms: Api<KitePlatform> = Api::all(client.clone());
     let params = PostParams::default();
     platforms.create(&params, &platform).await.unwrap();
-    let vouches = |route: &Route| route.authorities.iter().any(|it| it.principal == "ann");
+    let vouches = |route: &Route| route.authorities.iter().any(|it| it.principal == "ann-web");
     eventually("an authority", || vouches(&find().unwrap())).await;
 
     let vms: Api<KiteVirtualMachine> = Api::namespaced(client.clone(), NAMESPACE);

@@ -3,7 +3,6 @@
 use kite_core::{
     conditions::NewCondition,
     crd::{UserAuthority, platform_condition::USER_AUTHORITIES_USABLE},
-    public_key::PublicKey,
 };
 
 use super::draft::PlatformDraft;
@@ -21,7 +20,7 @@ impl Stage<PlatformDraft<'_>> for Authorities {
 
 fn condition(authorities: &[UserAuthority]) -> Option<NewCondition> {
     let faults = authorities.iter().enumerate().filter_map(|(at, it)| {
-        let why = PublicKey::parse_new(&it.public_key).err()?;
+        let why = it.key().err()?;
         let field = format!("spec.gateway.userAuthorities[{at}].publicKey");
         Some(format!("{field} (authority {}) {why}", it.name))
     });

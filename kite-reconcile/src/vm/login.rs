@@ -3,7 +3,7 @@
 
 use kite_core::{
     conditions::NewCondition,
-    crd::{KiteVirtualMachineStatus, SshLogin, vm_condition::ACCESSIBLE},
+    crd::{KiteVirtualMachineStatus, Principals, SshLogin, vm_condition::ACCESSIBLE},
     labels, names,
     password::PasswordHash,
     public_key::PublicKey,
@@ -13,7 +13,7 @@ use kite_render::{Vm, keys::VmKeys};
 use super::{draft::VmDraft, exposed, judge::DiskState, lost, observe::Observed};
 use crate::stage::Stage;
 
-/// Goes by `owner`, `key_secret`, `disk` and `claim`.
+/// Goes by `owner`, `platform`, `key_secret`, `disk` and `claim`.
 pub(super) struct Login;
 
 impl Stage<VmDraft<'_>> for Login {
@@ -32,7 +32,7 @@ const KEY: &str = "a key in spec.sshPublicKeys of the VM or of its owner";
 const PASSWORD: &str = "a password (spec.sshPasswordHash)";
 
 /// What is said of a VM that the gateway can let nobody into: the keys that it goes
-/// by are the VM's and its owner's. Nothing is said of one that has what it takes.
+/// by are the VM's and its owner's, and those of authorities. Nothing is said of one that has what it takes.
 fn condition(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
     if let Some(present) = unknown_key(vm, seen) {
         let (secret, key) = (names::ssh_key_secret(vm.name), labels::GUEST_KEY);
@@ -54,7 +54,13 @@ fn condition(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
     let of_owner = owner.map(|owner| owner.spec.ssh_public_keys.as_slice());
     let of_owner = of_owner.unwrap_or_default();
     let mut keys = spec.ssh_public_keys.iter().chain(of_owner);
-    let has_key = keys.any(|key| PublicKey::parse(key).is_ok());
+    // Whoever an authority vouches for has a key, too.
+    let authorities = &seen.platform.gateway.user_authorities;
+    let is_vouched_for = authorities.iter().any(|it| {
+        let names_somebody = it.principals == Principals::LoginNames || owner.is_some();
+        names_somebody && it.key().is_ok()
+    });
+    let has_key = is_vouched_for || keys.any(|key| PublicKey::parse(key).is_ok());
     let hash = spec.ssh_password_hash.as_ref();
     let is_too_costly = hash.is_some_and(PasswordHash::is_too_costly);
     let has_password = hash.is_some() && !is_too_costly;

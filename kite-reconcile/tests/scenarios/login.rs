@@ -3,7 +3,7 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kite_core::{
     conditions::{find, is_true},
-    crd::{self, KiteUser, VmPhase},
+    crd::{self, KitePlatform, KitePlatformSpec, KiteUser, Principals, UserAuthority, VmPhase},
     password::PasswordHash,
 };
 use serde_json::json;
@@ -61,6 +61,25 @@ async fn a_vm_that_nobody_can_log_in_to_says_so_until_somebody_can() {
     assert!(says(&world).await.is_some());
     edit(&world, json!({"sshPasswordHash": hash()})).await;
     assert_eq!(says(&world).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_an_authority_vouches_for_can_log_in() {
+    let world = World::with_ann().await;
+    world.create(vm_named("web")).await;
+    let mut platform = KitePlatform::new("default", KitePlatformSpec::default());
+    platform.spec.gateway.user_authorities = vec![UserAuthority {
+        name: "staff".to_owned(),
+        public_key: KEY.to_owned(),
+        principals: Principals::Accounts,
+    }];
+    let platform = world.create(platform).await;
+    world.settle().await;
+    assert_eq!(says(&world).await, None);
+    let none = json!({"spec": {"gateway": {"userAuthorities": null}}});
+    world.edit(&platform, none).await;
+    world.settle().await;
+    assert!(says(&world).await.is_some());
 }
 
 #[tokio::test(start_paused = true)]

@@ -143,7 +143,7 @@ const said = {
   "is not a public key but what has to stay secret: write the content of the file that ends in .pub, and make a new key, as this one has been sent": "공개 키가 아니라 비밀로 지켜야 할 개인 키입니다. .pub로 끝나는 파일의 내용을 입력하고, 이 키는 이미 보내졌으니 새 키를 만드세요.",
   "is a key in another format: write it in OpenSSH's, which \"ssh-keygen -i\" or PuTTYgen shows and which begins with its type, such as ssh-ed25519": "다른 형식의 키입니다. “ssh-keygen -i”나 PuTTYgen이 보여 주는 OpenSSH 형식(ssh-ed25519와 같은 종류로 시작)으로 입력하세요.",
   "begins with {word}, which is no type of key that can log in: write one of {types}": "{word}(으)로 시작하는데, 로그인할 수 있는 키의 종류가 아닙니다. 다음 종류의 키를 입력하세요: {types}.",
-  "has {option} before its type, which is not supported: of options only verify-required and no-touch-required are, before keys of types that begin with sk-": "키의 종류 앞에 {option}이(가) 있는데 지원하지 않습니다. sk-로 시작하는 종류의 키 앞에 verify-required와 no-touch-required만 쓸 수 있습니다.",
+  "has {option} before its type, which is not supported: of options only verify-required and no-touch-required are, once each, before keys of users whose type begins with sk-": "키의 종류 앞에 {option}이(가) 있는데 지원하지 않습니다. sk-로 시작하는 종류의 키 사용자 키 앞에 verify-required와 no-touch-required만 한 번씩 쓸 수 있습니다.",
   "has only the key's type: write the whole line": "키의 종류만 있습니다. 줄 전체를 입력하세요.",
   "is not a whole key of type {type}: write the whole line, from its type to its end": "{type} 키가 온전하지 않습니다. 종류부터 끝까지 줄 전체를 입력하세요.",
   "says {said} and is a key of type {is}: write the line as it stands in the file": "{said}(이)라고 되어 있지만 {is} 키입니다. 파일에 있는 그대로 입력하세요.",

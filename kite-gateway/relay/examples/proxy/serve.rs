@@ -152,7 +152,8 @@ impl Proxy {
         match request {
             Request::Probe(offered) if offered.key == self.user_key => login.try_key(),
             Request::Key(offered, proof) if offered.key == self.user_key => {
-                match self.workers.verify(*proof).await {
+                let verified = self.workers.run(move || proof.verify()).await;
+                match verified.ok().flatten() {
                     Some(Ok(verified)) => {
                         login.verified(&verified)?;
                         login.accept()

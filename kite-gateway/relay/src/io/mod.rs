@@ -269,11 +269,7 @@ impl Connection {
                 }
                 Step::Work(work) => {
                     self.used += next.consumed;
-                    if work.is_short() && self.workers.lets_on_the_spot() {
-                        self.transport.done(work.run(), &mut self.out)?;
-                    } else {
-                        self.job = Some(self.workers.run(move || work.run()));
-                    }
+                    self.job = Some(self.workers.run(move || work.run()));
                 }
                 Step::Working => return Poll::Ready(Err(ConnectionError::Work)),
                 Step::HostKey(key) => {

@@ -74,12 +74,6 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// Whether to verify it takes a tenth of a millisecond, whoever the client is.
-    #[must_use]
-    pub fn is_short(&self) -> bool {
-        self.algorithm.is_short()
-    }
-
     /// Verifies it, on whatever thread; it takes some hundred microseconds at most.
     ///
     /// # Errors

@@ -109,12 +109,6 @@ impl Work {
         Self { inputs, kind }
     }
 
-    /// Whether it takes a tenth of a millisecond, whoever the peer is.
-    #[must_use]
-    pub fn is_short(&self) -> bool {
-        self.inputs.method != Method::NistP384 && self.inputs.algorithm.is_short()
-    }
-
     /// Does it, on whatever thread.
     pub fn run(self) -> Done {
         let Self { inputs, kind } = self;
