@@ -3,7 +3,7 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kite_core::{
     conditions::{find, is_true},
-    crd::{self, KitePlatform, KitePlatformSpec, KiteUser, Principals, UserAuthority, VmPhase},
+    crd::{self, KitePlatform, KiteUser, VmPhase},
     password::PasswordHash,
 };
 use serde_json::json;
@@ -67,13 +67,10 @@ async fn a_vm_that_nobody_can_log_in_to_says_so_until_somebody_can() {
 async fn whoever_an_authority_vouches_for_can_log_in() {
     let world = World::with_ann().await;
     world.create(vm_named("web")).await;
-    let mut platform = KitePlatform::new("default", KitePlatformSpec::default());
-    platform.spec.gateway.user_authorities = vec![UserAuthority {
-        name: "staff".to_owned(),
-        public_key: KEY.to_owned(),
-        principals: Principals::Accounts,
-    }];
-    let platform = world.create(platform).await;
+    let platform = world.find::<KitePlatform>("", "default").await.unwrap();
+    let staff = json!([{"name": "staff", "publicKey": KEY}]);
+    let trusts = json!({"spec": {"gateway": {"userAuthorities": staff}}});
+    world.edit(&platform, trusts).await;
     world.settle().await;
     assert_eq!(says(&world).await, None);
     let none = json!({"spec": {"gateway": {"userAuthorities": null}}});
