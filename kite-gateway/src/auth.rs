@@ -84,9 +84,9 @@ pub trait Authenticator: Send + Sync + 'static {
         key: &PublicKey,
     ) -> Verdict;
 
-    /// What the token that keeps `key` has to say of the moment of signing, if one does:
-    /// asked once the client has proved that it holds the key. That it was touched, unless
-    /// an implementation says otherwise.
+    /// What the token that keeps `key` has to say of the moment of signing, if one does.
+    /// Asked whenever [`public_key`](Self::public_key) is. That it was touched, unless an
+    /// implementation says otherwise.
     async fn presence(
         &self,
         _login: &LoginName,
@@ -96,14 +96,14 @@ pub trait Authenticator: Send + Sync + 'static {
         Presence::default()
     }
 
-    /// Whether the holder of `certificate`, who is at `address` (`None` where others are seen
-    /// in its place), may log in; asked as
-    /// [`public_key`](Self::public_key) is, and in its place. No certificate is taken
-    /// unless an implementation says otherwise.
+    /// Whether the holder of `certificate`, who is at `address`, may log in. The address is
+    /// `None` where others' is seen in its place. Asked in place of
+    /// [`public_key`](Self::public_key). No certificate is taken unless an implementation
+    /// says otherwise.
     ///
     /// # Errors
-    /// Why it is not taken. Whom it was made for is told, unless it is for somebody else or
-    /// by an authority that is not trusted.
+    /// Why it is not taken. The client is told of its times, its addresses and its conditions;
+    /// not that it names somebody else, or by whom it is.
     async fn certificate(
         &self,
         _login: &LoginName,
@@ -248,7 +248,7 @@ impl Authenticator for RouteAuthenticator {
                     });
                 }
                 Err(CertificateError::Authority(_)) => {}
-                // What is told to whom it was made for comes before that it is for others.
+                // An error that the client is told of wins over one that it is not.
                 Err(error) => match why {
                     CertificateError::Authority(_) | CertificateError::Principal(_) => why = error,
                     _ => {}

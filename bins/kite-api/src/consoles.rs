@@ -8,7 +8,7 @@ use kite_api::{ApiStateBuilder, console::ConsoleLimits};
 use kite_audit::Lines;
 use kite_consoles::{GatewayAudit, GatewayTerminals, StoredRecordings};
 use kite_gateway::{
-    AuditSink, Config, Infrastructure, Recordings, TcpConnector,
+    AuditSink, Config, Recordings, TcpConnector,
     audit::LogSink,
     kubernetes::{Reporter, RouteTable, watch_routes},
     terminal::Terminals,
@@ -134,12 +134,7 @@ impl ConsoleArgs {
         }
         let routes = RouteTable::default();
         let (client, shutdown) = (client.clone(), shutdown.clone());
-        tokio::spawn(watch_routes(
-            client,
-            routes.clone(),
-            Infrastructure::default(),
-            shutdown,
-        ));
+        tokio::spawn(watch_routes(client, routes.clone(), None, shutdown));
         let builder = builder.terminals(GatewayTerminals::new(routes, terminals));
         Ok((builder, recordings))
     }

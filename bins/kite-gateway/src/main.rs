@@ -157,7 +157,12 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
         gateway.sessions(),
         reporting.clone(),
     ));
-    let watching = watch_routes(client, routes.clone(), infrastructure, shutdown.clone());
+    let watching = watch_routes(
+        client,
+        routes.clone(),
+        Some(infrastructure),
+        shutdown.clone(),
+    );
     let watching = tokio::spawn(watching);
     // Who comes before all routes are known would be taken for a stranger, and with
     // a host behind, a VM's password shown to it. Connections wait meanwhile.

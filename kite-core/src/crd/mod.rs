@@ -81,11 +81,24 @@ fn derived() -> Vec<CustomResourceDefinition> {
     all
 }
 
-/// Pattern of one public key in `authorized_keys` form (RFC 4253 §6.6 names).
-pub(crate) const PUBLIC_KEY_PATTERN: &str = r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|((verify-required|no-touch-required)(,verify-required|,no-touch-required)? )?sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com) [A-Za-z0-9+/]+={0,3}( [^\n\r]*)?$";
+/// Pattern of one public key in `authorized_keys` form (RFC 4253 §6.6 names), with what may
+/// stand before the types that tokens keep.
+macro_rules! key_pattern {
+    ($options:literal) => {
+        concat!(
+            r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|",
+            $options,
+            r"sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com) [A-Za-z0-9+/]+={0,3}( [^\n\r]*)?$"
+        )
+    };
+}
 
-/// The same without options.
-pub(crate) const PLAIN_KEY_PATTERN: &str = r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com) [A-Za-z0-9+/]+={0,3}( [^\n\r]*)?$";
+/// A user's key, with options.
+pub(crate) const PUBLIC_KEY_PATTERN: &str =
+    key_pattern!("((verify-required|no-touch-required)(,verify-required|,no-touch-required)? )?");
+
+/// A key without options.
+pub(crate) const PLAIN_KEY_PATTERN: &str = key_pattern!("");
 
 /// What is zero is left out of an object.
 #[allow(

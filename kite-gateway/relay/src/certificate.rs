@@ -29,10 +29,6 @@ pub struct Vouched(Box<ssh_key::Certificate>);
 #[expect(clippy::struct_excessive_bools, reason = "each stands for itself")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// What the authority calls it, for logs.
-    pub key_id: String,
-    /// Its number.
-    pub serial: u64,
     /// The end of its validity, in seconds since 1970; `None` where there is none.
     pub valid_before: Option<u64>,
     /// Terminals may be asked for.
@@ -170,8 +166,9 @@ impl Vouched {
         self.0.serial()
     }
 
-    /// What it allows, if it is the claim's, and by an authority that `is_trusted`. Whose it
-    /// is comes before all else but that.
+    /// What it allows, if it is the claim's, and by an authority that `is_trusted`. The
+    /// authority is judged first, then its kind and whom it names: other errors come only
+    /// where these are right.
     ///
     /// # Errors
     /// It is not taken.
@@ -218,8 +215,6 @@ impl Vouched {
         }
         let allows = |name: &str| self.0.extensions().contains_key(name);
         Ok(Grant {
-            key_id: self.0.key_id().to_owned(),
-            serial: self.0.serial(),
             valid_before: Some(self.0.valid_before()).filter(|end| *end != u64::MAX),
             pty: allows("permit-pty"),
             port_forwarding: allows("permit-port-forwarding"),

@@ -11,17 +11,17 @@ use crate::standing::Infrastructure;
 /// Takes over what an event of the platform's watch tells. What was known stays while the
 /// platform is gone or cannot be read.
 pub(super) fn take(infrastructure: &Infrastructure, event: &Event<KitePlatform>) {
-    if let Event::Apply(platform) | Event::InitApply(platform) = event {
-        infrastructure.set(ranges(platform));
+    if let Event::Apply(platform) | Event::InitApply(platform) = event
+        && let Some(status) = &platform.status
+    {
+        infrastructure.set(ranges(&status.cluster_addresses));
     }
 }
 
 /// What the status says. A range that cannot be read is left out.
-fn ranges(platform: &KitePlatform) -> Vec<Cidr> {
-    let status = platform.status.as_ref();
-    let said = status.map(|status| status.cluster_addresses.as_slice());
+fn ranges(said: &[String]) -> Vec<Cidr> {
     let mut ranges = Vec::new();
-    for text in said.unwrap_or_default() {
+    for text in said {
         match text.parse() {
             Ok(range) => ranges.push(range),
             Err(error) => tracing::warn!(%error, "status.clusterAddresses of the KitePlatform"),

@@ -76,11 +76,10 @@ impl Trusted {
         said.iter().filter_map(read).collect()
     }
 
-    /// The authority for one VM: of one whose `owner` is not there, none that vouches for
-    /// accounts.
-    pub(super) fn of_vm(&self, owner: Option<&str>, login: &str) -> Option<Authority> {
+    /// The authority for one VM; `None` if it vouches for accounts, and the VM is of none.
+    pub(super) fn of_vm(&self, account: Option<&str>, login: &str) -> Option<Authority> {
         let principal = match self.principals {
-            Principals::Accounts => owner?,
+            Principals::Accounts => account?,
             Principals::LoginNames => login,
         };
         Some(Authority {

@@ -44,7 +44,7 @@ struct Objects {
     /// The names of each VM's slices.
     by_vm: Groups<VmKey, String>,
     /// Which authorities vouch for users.
-    platforms: Mirror<String, Vec<Trusted>>,
+    platform: Mirror<(), Vec<Trusted>>,
     /// The login name under which each VM's route stands now.
     logins: HashMap<VmKey, String>,
 }
@@ -135,15 +135,14 @@ impl RouteTable {
     /// Takes an event of the watch of the `KitePlatform`.
     pub fn platform(&self, event: Event<KitePlatform>) {
         let mut objects = self.objects.lock();
-        let here = names::PLATFORM.to_owned();
-        let before = objects.platforms.get(&here).cloned();
-        objects.platforms.apply(event, |platform| {
+        let before = objects.platform.get(&()).cloned();
+        objects.platform.apply(event, |platform| {
             let gateway = &platform.spec.gateway;
             let trusted = Trusted::all(&gateway.user_authorities);
-            (platform.name_any() == names::PLATFORM).then(|| (platform.name_any(), Some(trusted)))
+            (platform.name_any() == names::PLATFORM).then_some(((), Some(trusted)))
         });
         // Most of its events are about other things.
-        let all = if objects.platforms.get(&here) == before.as_ref() {
+        let all = if objects.platform.get(&()) == before.as_ref() {
             Vec::new()
         } else {
             objects.logins.keys().cloned().collect()
@@ -291,7 +290,7 @@ impl RouteTable {
             && objects.users.is_ready()
             && objects.wanted.all_tried()
             && objects.slices.is_ready()
-            && objects.platforms.is_ready();
+            && objects.platform.is_ready();
         if all {
             self.ready
                 .send_if_modified(|ready| !std::mem::replace(ready, true));
@@ -364,12 +363,12 @@ fn route(objects: &Objects, key: &VmKey) -> Option<(String, Route)> {
     if let Some(user) = user {
         authorized_keys.extend(public_keys(&user.spec.ssh_public_keys));
     }
-    let trusted = objects.platforms.get(&names::PLATFORM.to_owned());
+    let trusted = objects.platform.get(&()).filter(|_| !suspended);
+    let account = owner.filter(|_| user.is_some());
     let authorities = trusted
         .into_iter()
         .flatten()
-        .filter(|_| !suspended)
-        .filter_map(|it| it.of_vm(owner.filter(|_| user.is_some()), &vm.spec.ssh_id))
+        .filter_map(|it| it.of_vm(account, &vm.spec.ssh_id))
         .collect();
     let state = state(vm, !addresses.is_empty());
     let route = Route {

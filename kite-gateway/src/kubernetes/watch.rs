@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kite_core::cluster::{Lenient, Object, Unread};
 use kite_core::crd::{
-    KitePlatform, KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineSpec,
+    KitePlatform, KitePlatformSpec, KiteUser, KiteUserSpec, KiteVirtualMachine,
+    KiteVirtualMachineSpec,
 };
 use kite_core::quantity::Bytes;
 use kite_core::{labels, names, watch_backoff::WatchBackoff};
@@ -31,14 +32,17 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How many VMs' keys are read at a time.
 const PARALLEL: usize = 16;
 
-/// Keeps `table` by watches through `client` until `shutdown`, and in `infrastructure` what
-/// the platform's status says of addresses between clients and the gateway. Of `EndpointSlices` only
+/// Keeps `table` by watches through `client` until `shutdown`. Of `EndpointSlices` only
 /// those that Kite labelled are asked for, and of Secrets those with VMs' keys, each by
 /// its name.
+///
+/// The platform tells of authorities that vouch for users, and of addresses that lie between
+/// clients and the gateway, which go to `infrastructure`. It is not watched where that is
+/// `None`: where nobody logs in by the table, as before terminals in a browser.
 pub async fn watch_routes(
     client: Client,
     table: RouteTable,
-    infrastructure: Infrastructure,
+    infrastructure: Option<Infrastructure>,
     shutdown: CancellationToken,
 ) {
     let selector = |component: &str| {
@@ -55,17 +59,23 @@ pub async fn watch_routes(
         selector(labels::COMPONENT_ACCESS),
     );
     let only = everything().fields(&format!("metadata.name={}", names::PLATFORM));
-    let platforms = watcher(Api::<KitePlatform>::all(client.clone()), only);
+    let platforms = watcher(Api::<Lenient<KitePlatform>>::all(client.clone()), only);
+    let platforms = platforms.map_ok(|event| readable(event, closed_platform));
+    let platform = async {
+        let Some(infrastructure) = infrastructure else {
+            table.platform(Event::InitDone);
+            return;
+        };
+        let platforms = platforms.backoff(WatchBackoff::default());
+        let take = |event| {
+            infrastructure::take(&infrastructure, &event);
+            table.platform(event);
+        };
+        feed("KitePlatform", platforms, take).await;
+    };
     let feeding = async {
         tokio::join!(
-            feed(
-                "KitePlatform",
-                platforms.backoff(WatchBackoff::default()),
-                |e| {
-                    infrastructure::take(&infrastructure, &e);
-                    table.platform(e);
-                }
-            ),
+            platform,
             feed(
                 "KiteVirtualMachine",
                 vms.backoff(WatchBackoff::default()),
@@ -123,6 +133,15 @@ fn closed_account(unread: &Unread) -> KiteUser {
     user.metadata = unread.meta.clone();
     user.spec.suspended = true;
     user
+}
+
+/// A platform that vouches for nobody, and tells of no addresses.
+fn closed_platform(unread: &Unread) -> KitePlatform {
+    KitePlatform {
+        metadata: unread.meta.clone(),
+        spec: KitePlatformSpec::closed(&unread.why),
+        status: None,
+    }
 }
 
 /// Reads the keys that the table wants, as long as the future is polled.
@@ -216,6 +235,12 @@ mod tests {
         assert_eq!(vm.metadata.namespace.as_deref(), Some("kite-user-ann"));
         assert!(vm.status.is_none());
         let odd = json!({"metadata": {"name": "ann"}, "spec": []});
+        let platform = json!({"metadata": {"name": "default", "annotations": "none"}});
+        let Event::Apply(platform) = readable(event(platform), closed_platform) else {
+            unreachable!()
+        };
+        assert_eq!(platform.metadata.name.as_deref(), Some("default"));
+        assert!(platform.spec.gateway.user_authorities.is_empty() && platform.status.is_none());
         let Event::Apply(user) = readable(event(odd), closed_account) else {
             unreachable!()
         };

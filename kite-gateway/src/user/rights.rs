@@ -4,7 +4,7 @@ use super::conn::Conn;
 use crate::auth::Proof;
 
 /// What is said where a certificate does not allow it.
-pub(super) const NOT_VOUCHED_FOR: &str = "kite: the certificate does not allow to forward ports";
+pub(super) const NOT_VOUCHED_FOR: &str = "kite: the certificate does not permit port forwarding";
 
 /// What a user may do beside running commands.
 #[expect(clippy::struct_excessive_bools, reason = "each stands for itself")]

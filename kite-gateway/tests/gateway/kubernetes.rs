@@ -128,7 +128,7 @@ async fn logins_follow_the_cluster_and_go_on_without_it() {
     tokio::spawn(watch_routes(
         client.clone(),
         table.clone(),
-        Infrastructure::default(),
+        Some(Infrastructure::default()),
         stop.clone(),
     ));
     table.ready().await;
@@ -210,7 +210,7 @@ async fn a_vm_is_started_by_its_spec_and_no_other_of_its_name() {
     let watching = tokio::spawn(watch_routes(
         client.clone(),
         table.clone(),
-        Infrastructure::default(),
+        Some(Infrastructure::default()),
         shutdown.clone(),
     ));
     table.ready().await;
@@ -250,7 +250,7 @@ async fn the_use_of_a_vm_with_an_idle_timeout_is_reported() {
     tokio::spawn(watch_routes(
         client.clone(),
         table.clone(),
-        Infrastructure::default(),
+        Some(Infrastructure::default()),
         stop.clone(),
     ));
     let reports = tokio::spawn(report_activity(
@@ -311,7 +311,7 @@ async fn a_deleted_vm_has_no_route() {
     tokio::spawn(watch_routes(
         client.clone(),
         table.clone(),
-        Infrastructure::default(),
+        Some(Infrastructure::default()),
         CancellationToken::new(),
     ));
     let bed = Bed::new().await;

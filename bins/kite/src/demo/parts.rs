@@ -106,7 +106,7 @@ pub(super) async fn gateway(
     let watching = tokio::spawn(watch_routes(
         client,
         routes,
-        Infrastructure::default(),
+        Some(Infrastructure::default()),
         shutdown.clone(),
     ));
     gateway.serve(listener, shutdown).await?;
