@@ -57,6 +57,9 @@
 
 pub mod algorithm;
 pub mod certificate;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod io;
 pub mod kex;
 pub mod keys;

@@ -1,5 +1,4 @@
-//! What must hold of a relay whatever its two sides say, from bytes. Drivers are a test here
-//! and libFuzzer (`kite-gateway/fuzz`).
+//! What must hold of a relay whatever its two sides say, from bytes.
 
 #![expect(
     clippy::expect_used,
@@ -17,6 +16,7 @@ use crate::message::{
     CHANNEL_OPEN_CONFIRMATION, CHANNEL_OPEN_FAILURE, CHANNEL_REQUEST, CHANNEL_SUCCESS,
     CHANNEL_WINDOW_ADJUST, GLOBAL_REQUEST, REQUEST_FAILURE, REQUEST_SUCCESS,
 };
+use crate::fuzzing::Input;
 use crate::wire::{Fields, Message};
 
 /// Channels at a time.
@@ -53,26 +53,10 @@ const DOORS: [(&str, &str); 4] = [
     ("auth-agent-req@openssh.com", "auth-agent@openssh.com"),
 ];
 
-/// Bytes as decisions; zeros once there are no more.
-struct Input<'a>(&'a [u8]);
-
-impl<'a> Input<'a> {
-    fn byte(&mut self) -> u8 {
-        let (first, rest) = self.0.split_first().unwrap_or((&0, &[]));
-        self.0 = rest;
-        *first
-    }
-
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[usize::from(self.byte()) % all.len()]
-    }
-
-    fn bytes(&mut self) -> &'a [u8] {
-        let most = usize::from(self.byte()).min(self.0.len());
-        let (taken, rest) = self.0.split_at(most);
-        self.0 = rest;
-        taken
-    }
+/// Bytes, up to as many as the first one says.
+fn run<'a>(input: &mut Input<'a>) -> &'a [u8] {
+    let most = usize::from(input.byte());
+    input.bytes(most)
 }
 
 /// What somebody says.
@@ -98,7 +82,7 @@ fn message(input: &mut Input<'_>) -> Vec<u8> {
     let of = |number| Message::new(number).number(channel);
     match number {
         // Anything.
-        0 => input.bytes().to_vec(),
+        0 => run(input).to_vec(),
         CHANNEL_OPEN => {
             let kind = input.one_of(&KINDS);
             let window = u32::from(input.byte());
@@ -112,8 +96,8 @@ fn message(input: &mut Input<'_>) -> Vec<u8> {
                 .number(1 << 15)
                 .done()
         }
-        CHANNEL_DATA => of(number).string(input.bytes()).done(),
-        CHANNEL_EXTENDED_DATA => of(number).number(1).string(input.bytes()).done(),
+        CHANNEL_DATA => of(number).string(run(input)).done(),
+        CHANNEL_EXTENDED_DATA => of(number).number(1).string(run(input)).done(),
         CHANNEL_WINDOW_ADJUST => of(number).number(u32::from(input.byte())).done(),
         CHANNEL_REQUEST => {
             let message = of(number).string(input.one_of(&ASKED));
@@ -284,6 +268,9 @@ impl User {
 /// The two sides say what they like: the relay holds no more channels than it may and forgets
 /// none, the user gets no reply and no channel that was not asked for, and the server is never
 /// lent more of the user's window than is there beside the relay's words.
+///
+/// # Panics
+/// Where something of it does not hold.
 pub fn check(data: &[u8]) {
     let settings = Settings {
         most_channels: MOST,
@@ -291,9 +278,9 @@ pub fn check(data: &[u8]) {
         ..Settings::new(Vec::new())
     };
     let mut passing = Passing::<()>::new(&settings, b"session", None);
-    let mut input = Input(data);
+    let mut input = Input::new(data);
     let (mut rules, mut user) = (Count::default(), User::default());
-    while !input.0.is_empty() {
+    while !input.is_empty() {
         let from = input.one_of(&[Side::User, Side::Server]);
         rules.denies = input.byte();
         let may = match rules.denies % 16 {
@@ -323,33 +310,4 @@ pub fn check(data: &[u8]) {
     }
     passing.end(&mut rules);
     assert_eq!(rules.open, 0, "channels that nobody has closed");
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use std::path::Path;
-
-    use rand::rngs::StdRng;
-    use rand::{RngExt as _, SeedableRng as _};
-
-    #[test]
-    fn whatever_two_sides_say_it_is_kept_apart() {
-        // What runs guided by coverage have come to. The published package has none of it.
-        let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds/relay");
-        match std::fs::read_dir(seeds) {
-            Ok(files) => {
-                for file in files {
-                    super::check(&std::fs::read(file.unwrap().path()).unwrap());
-                }
-            }
-            Err(_) => eprintln!("there are no seeds of relay"),
-        }
-        for seed in 0..4000 {
-            let mut random = StdRng::seed_from_u64(seed);
-            let mut bytes = vec![0; random.random_range(1..600)];
-            random.fill(&mut bytes[..]);
-            super::check(&bytes);
-        }
-    }
 }

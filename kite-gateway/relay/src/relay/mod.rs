@@ -6,8 +6,7 @@
 //! what waits for the other one is below [`MARK`], so that nothing piles up.
 
 #[cfg(any(test, feature = "fuzzing"))]
-#[doc(hidden)]
-pub mod fuzzing;
+pub(crate) mod fuzzing;
 mod hold;
 mod pass;
 mod replies;

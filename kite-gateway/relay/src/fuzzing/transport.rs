@@ -2,20 +2,23 @@
 
 use std::sync::Arc;
 
-use kite_ssh_relay::algorithm::Algorithm;
-use kite_ssh_relay::certificate::Certificate;
-use kite_ssh_relay::login::{Asked, Client, Methods, Request, Server};
-use kite_ssh_relay::message::{SERVICE_REQUEST, USERAUTH_REQUEST};
-use kite_ssh_relay::negotiate::{KexInit, negotiate};
-use kite_ssh_relay::sign::SigningKey;
-use kite_ssh_relay::transport::{Config, Step, Transport};
-use russh::keys::PrivateKey;
-use russh::keys::ssh_key::private::{Ed25519Keypair, KeypairData};
+use crate::algorithm::Algorithm;
+use crate::certificate::Certificate;
+use crate::login::{Asked, Client, Methods, Request, Server};
+use crate::message::{SERVICE_REQUEST, USERAUTH_REQUEST};
+use crate::negotiate::{KexInit, negotiate};
+use crate::sign::SigningKey;
+use crate::transport::{Config, Step, Transport};
+use ssh_key::PrivateKey;
+use ssh_key::private::{Ed25519Keypair, KeypairData};
 
 use super::Input;
 
 /// Nobody gets keys, or in, by what is made up; what an offer says is read as it was written;
 /// and nothing is asked for that is there.
+///
+/// # Panics
+/// Where something of it does not hold.
 pub fn check(data: &[u8]) {
     let mut input = Input::new(data);
     match input.byte() % 4 {
@@ -106,7 +109,7 @@ fn server(input: &mut Input<'_>) {
         }
         assert!(!server.is_done());
         let number = [USERAUTH_REQUEST, SERVICE_REQUEST, 61, input.byte()];
-        message = vec![input.one_of(&number).unwrap_or_default()];
+        message = vec![input.one_of(&number)];
         while !input.byte().is_multiple_of(4) {
             let known = [
                 &b"anna"[..],
@@ -118,7 +121,7 @@ fn server(input: &mut Input<'_>) {
             ];
             let field = match input.byte() % 3 {
                 0 => input.bytes(20),
-                _ => input.one_of(&known).unwrap_or_default(),
+                _ => input.one_of(&known),
             };
             let length = u32::try_from(field.len()).unwrap_or(0);
             message.extend_from_slice(&length.to_be_bytes());
