@@ -1,6 +1,12 @@
 //! What peers of SSH say: the transport of both roles, the login, and what is read of both.
 
+#![expect(clippy::expect_used, reason = "the key is always the same one")]
+
 use std::sync::Arc;
+
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
+use ssh_key::PrivateKey;
+use ssh_key::private::{Ed25519Keypair, KeypairData};
 
 use crate::algorithm::Algorithm;
 use crate::certificate::Certificate;
@@ -9,8 +15,6 @@ use crate::message::{SERVICE_REQUEST, USERAUTH_REQUEST};
 use crate::negotiate::{KexInit, negotiate};
 use crate::sign::SigningKey;
 use crate::transport::{Config, Step, Transport};
-use ssh_key::PrivateKey;
-use ssh_key::private::{Ed25519Keypair, KeypairData};
 
 use super::Input;
 
@@ -29,11 +33,17 @@ pub fn check(data: &[u8]) {
     }
 }
 
+/// Of the same seed each time.
+fn host_key() -> PrivateKey {
+    let seed = [1; 32];
+    let pair = Ed25519KeyPair::from_seed_unchecked(&seed).expect("of 32 bytes");
+    let both = [&seed, pair.public_key().as_ref()].concat();
+    let pair = Ed25519Keypair::try_from(&both[..]).expect("a seed and its point");
+    PrivateKey::new(KeypairData::Ed25519(pair), "").expect("a key without a comment")
+}
+
 fn transport(input: &mut Input<'_>) {
-    let pair = KeypairData::Ed25519(Ed25519Keypair::from_seed(&[1; 32]));
-    let Ok(key) = PrivateKey::new(pair, "") else {
-        return;
-    };
+    let key = host_key();
     let config = match (SigningKey::new(&key), input.byte() % 2) {
         (Ok(key), 0) => Config::server("SSH-2.0-x", vec![Arc::new(key)]),
         _ => Config::client("SSH-2.0-x", vec![Algorithm::Ed25519]),
