@@ -11,7 +11,7 @@ use anyhow::{Context as _, ensure};
 
 /// The library crates, in an order in which they can be published: each after what
 /// it depends on, its tests included.
-pub const LIBRARIES: [&str; 14] = [
+pub const LIBRARIES: [&str; 15] = [
     "kite-fake",
     "kite-conformance",
     "kite-cluster",
@@ -20,6 +20,7 @@ pub const LIBRARIES: [&str; 14] = [
     "kite-audit",
     "kite-fake-kubevirt",
     "kite-render",
+    "kite-disks",
     "kite-reconcile",
     "kite-ssh-relay",
     "kite-gateway",
@@ -33,6 +34,7 @@ pub fn folder(library: &str) -> &Path {
     Path::new(match library {
         "kite-cluster" => "kite-core/cluster",
         "kite-runtime" => "kite-reconcile/runtime",
+        "kite-disks" => "kite-reconcile/disks",
         "kite-ssh-relay" => "kite-gateway/relay",
         "kite-rest" => "kite-api/rest",
         "kite-identity" => "kite-api/identity",

@@ -3,6 +3,7 @@
 mod caches;
 mod claims;
 mod cluster;
+mod disks;
 mod drive;
 mod leader;
 mod limits;
@@ -67,6 +68,7 @@ impl Mutation {
 /// All mutations. What takes long to build comes last.
 pub fn all() -> Vec<&'static Mutation> {
     [
+        disks::ALL,
         drive::ALL,
         caches::ALL,
         claims::ALL,

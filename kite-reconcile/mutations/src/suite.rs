@@ -23,6 +23,9 @@ const CRATE: &str = "kite-reconcile";
 /// The crate that it runs on, and where that is.
 const RUNTIME: (&str, &str) = ("kite-runtime", "kite-reconcile/runtime");
 
+/// The crate that decides on disks, and where that is.
+const DISKS: (&str, &str) = ("kite-disks", "kite-reconcile/disks");
+
 /// A test target of the reconcilers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Suite {
@@ -38,6 +41,8 @@ pub enum Suite {
     Lib,
     /// Unit tests of what they run on.
     Runtime,
+    /// Histories of a machine's disks.
+    Model,
 }
 
 /// What of a suite is run, and how.
@@ -76,13 +81,14 @@ impl fmt::Display for Suite {
 }
 
 impl Suite {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Scenarios,
         Self::Sweep,
         Self::Properties,
         Self::Errors,
         Self::Lib,
         Self::Runtime,
+        Self::Model,
     ];
 
     /// The suites that `workspace` has.
@@ -90,7 +96,7 @@ impl Suite {
         let tests = workspace.root.join(CRATE).join("tests");
         let is_there = |suite: &Self| {
             let name = suite.name();
-            matches!(suite, Self::Lib | Self::Runtime)
+            matches!(suite, Self::Lib | Self::Runtime | Self::Model)
                 || tests.join(name).join("main.rs").is_file()
                 || tests.join(format!("{name}.rs")).is_file()
         };
@@ -101,6 +107,7 @@ impl Suite {
     fn package(self) -> (&'static str, &'static str) {
         match self {
             Self::Runtime => RUNTIME,
+            Self::Model => DISKS,
             _ => (CRATE, CRATE),
         }
     }
@@ -113,6 +120,7 @@ impl Suite {
             Self::Errors => "errors",
             Self::Lib => "lib",
             Self::Runtime => "runtime",
+            Self::Model => "model",
         }
     }
 

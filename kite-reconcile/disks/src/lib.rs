@@ -1,0 +1,68 @@
+//! Which of a machine's disks counts, and which may go.
+//!
+//! A machine (a virtual one, whose guest writes to one root disk) is restored from a
+//! snapshot by another disk that is made from it, and by having the machine point there:
+//! a new *generation*. The former disk is kept, so that the restore can be taken back.
+//! [`plan`] says what is to be done next, from what was seen of the cluster; it has no I/O,
+//! no clock, and no memory beside the objects themselves:
+//!
+//! - Each disk that ever was the machine's carries a [`Mark`]: the *turn* in which it
+//!   became that, and the request that asked for it. The machine carries the mark of the
+//!   disk that it points at. Turns only rise. The disk with the highest one is the
+//!   machine's, so writing the mark is the one moment that decides.
+//! - A request is carried out once: as long as the machine's disk carries its value, it was.
+//!   That outlives a status that is lost, as in a backup.
+//! - Who copies may say too early that it is done, and a snapshot may die with the disk that
+//!   it was taken of and be called ready all the same. So a disk goes only when its
+//!   successor is *proven* (a guest has run on it), and when no snapshot and no copy needs it.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use kite_disks::{Act, Disk, Fill, From, Machine, Mark, Power, Request, Seen, Standing, plan};
+//!
+//! let first = Disk {
+//!     is_proven: true,
+//!     ..Disk::first("web-disk", Fill::Done)
+//! };
+//! let seen = Seen {
+//!     disks: &[first],
+//!     machine: Some(Machine {
+//!         disk: "web-disk",
+//!         generation: 1,
+//!         mark: Mark::FIRST,
+//!     }),
+//!     power: Power::Runs { on: "web-disk" },
+//!     request: Some(Request { at: "2026-12-01", from: From::Snapshot("before-the-update") }),
+//!     snapshots: &[],
+//!     keep: Duration::from_secs(24 * 3600),
+//!     now: jiff::Timestamp::UNIX_EPOCH,
+//! };
+//! // The copy is made while the guest still runs.
+//! let plan = plan(&seen);
+//! assert_eq!(plan.standing, Standing::Copying);
+//! assert!(matches!(plan.acts[..], [Act::Make { generation: 2, .. }]));
+//! ```
+//!
+//! # What an act rests on
+//!
+//! Whoever carries an [`Act`] out sees to it that it is refused where the cluster is not as
+//! it was seen; how is said at each. Those that [`Act::is_certain`] are planned once more,
+//! from what was read afresh for it: the disks before the machine and its instance.
+//!
+//! # Modules
+//!
+//! None to be named: what is seen ([`Seen`]), what is to be done ([`plan`], [`plan_end`]), and
+//! who needs what ([`is_needed`], [`may_be_deleted`]).
+//!
+//! # Feature flags
+//!
+//! There are no features.
+
+mod hold;
+mod plan;
+mod seen;
+
+pub use hold::{is_needed, may_be_deleted};
+pub use plan::{Act, Plan, Refusal, Standing, plan, plan_end};
+pub use seen::{Disk, Fill, From, Machine, Mark, Power, Request, Seen, Snapshot};

@@ -1,0 +1,179 @@
+//! What is seen of a machine's disks.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+/// When a disk became the machine's, and for which request. On the disk itself, and on the
+/// machine for the disk that it points at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mark<'a> {
+    /// Rises with each disk that becomes the machine's.
+    pub turn: u32,
+    /// Value of the request that was carried out by it.
+    pub request: Option<&'a str>,
+    /// When it was written.
+    pub since: Timestamp,
+}
+
+impl Mark<'_> {
+    /// That of a machine's first disk, which nobody has asked for by a request; also of what
+    /// was made before there were marks.
+    pub const FIRST: Self = Self {
+        turn: 0,
+        request: None,
+        since: Timestamp::MIN,
+    };
+}
+
+/// How far storage says that a disk's data is; what is nearest to being used comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fill {
+    /// There. Some drivers say so while they still copy.
+    Done,
+    /// On its way.
+    Going,
+    /// It cannot be made.
+    Failed,
+}
+
+/// A disk that was made for the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Disk<'a> {
+    /// Its name, which is that of its claim.
+    pub name: &'a str,
+    /// Its number among the machine's, from 1. It is in the name.
+    pub generation: u32,
+    /// None: it has never been the machine's.
+    pub mark: Option<Mark<'a>>,
+    /// Value of the request for which it was made; none for the first one.
+    pub made_for: Option<&'a str>,
+    /// The snapshot that it is copied from, if it is one.
+    pub copy_of: Option<&'a str>,
+    /// How far its data is.
+    pub fill: Fill,
+    /// Whether a guest has run on it: then all of its data is there.
+    pub is_proven: bool,
+    /// Whether somebody has deleted it, or its claim, which may be gone already.
+    pub is_leaving: bool,
+}
+
+impl<'a> Disk<'a> {
+    /// The disk that a machine begins with.
+    #[must_use]
+    pub const fn first(name: &'a str, fill: Fill) -> Self {
+        Self {
+            name,
+            generation: 1,
+            mark: Some(Mark::FIRST),
+            made_for: None,
+            copy_of: None,
+            fill,
+            is_proven: false,
+            is_leaving: false,
+        }
+    }
+}
+
+/// Whether the machine's guest runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Power<'a> {
+    /// No instance of it is there, and none is to be.
+    #[default]
+    Off,
+    /// A guest runs on the disk of this name: it has been attached.
+    Runs {
+        /// Name of the disk.
+        on: &'a str,
+    },
+    /// Anything in between.
+    Changes,
+}
+
+/// The machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Machine<'a> {
+    /// Name of the disk that it points at.
+    pub disk: &'a str,
+    /// That disk's number, which its name has: the disk itself may be gone.
+    pub generation: u32,
+    /// The mark that was written with that.
+    pub mark: Mark<'a>,
+}
+
+/// What a disk is asked to be made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum From<'a> {
+    /// A snapshot of this name, which can be used.
+    Snapshot(&'a str),
+    /// A snapshot that cannot be used.
+    Unusable,
+    /// The machine's image: what was written is given up.
+    Image,
+    /// The former disk of this name, which is kept.
+    Former(&'a str),
+}
+
+/// What somebody asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Request<'a> {
+    /// A value that each request has for itself.
+    pub at: &'a str,
+    /// What the disk is to be made from.
+    pub from: From<'a>,
+}
+
+/// A snapshot that is there, or may be about to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Snapshot<'a> {
+    /// Name of the disk that it is of.
+    pub of: &'a str,
+    /// Whether it is known to outlive that disk.
+    pub outlives: bool,
+}
+
+/// What is seen of a machine and its disks.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// All disks that were made for it.
+    pub disks: &'a [Disk<'a>],
+    /// None: there is none.
+    pub machine: Option<Machine<'a>>,
+    /// Whether its guest runs; that of a machine that is gone may for a while.
+    pub power: Power<'a>,
+    /// What is asked for.
+    pub request: Option<Request<'a>>,
+    /// Snapshots of those disks, whoever has taken them.
+    pub snapshots: &'a [Snapshot<'a>],
+    /// For how long a disk is kept that is not the machine's any more.
+    pub keep: Duration,
+    /// The present time.
+    pub now: Timestamp,
+}
+
+impl<'a> Seen<'a> {
+    /// The highest mark there is, and the disk of it: the machine's. No disk: it is lost.
+    pub(crate) fn current(&self) -> Option<(Mark<'a>, Option<&'a Disk<'a>>)> {
+        let marked = self.disks.iter().filter_map(|it| Some((it.mark?, it)));
+        let highest = marked.max_by_key(|(mark, disk)| (mark.turn, disk.generation));
+        match self.machine {
+            // Whoever pointed it there has seen the mark of that disk.
+            Some(machine) if highest.is_none_or(|(mark, _)| mark.turn <= machine.mark.turn) => {
+                Some((machine.mark, self.disk(machine.disk)))
+            }
+            _ => highest.map(|(mark, disk)| (mark, Some(disk))),
+        }
+    }
+
+    pub(crate) fn disk(&self, name: &str) -> Option<&'a Disk<'a>> {
+        self.disks.iter().find(|it| it.name == name)
+    }
+
+    /// A number that no disk of the machine's has had: each one that was the machine's has
+    /// raised the turn.
+    pub(crate) fn unused_generation(&self, turn: u32) -> u32 {
+        let pointed = self.machine.map(|it| it.generation);
+        let known = self.disks.iter().map(|it| it.generation).chain(pointed);
+        known.max().unwrap_or_default().max(turn + 1) + 1
+    }
+}

@@ -1,0 +1,121 @@
+//! Which of a machine's disks counts, and which may go.
+
+use super::Mutation;
+use crate::suite::Suite::Model;
+
+const HOLD: &str = "kite-reconcile/disks/src/hold.rs";
+const PLAN: &str = "kite-reconcile/disks/src/plan.rs";
+const SEEN: &str = "kite-reconcile/disks/src/seen.rs";
+
+pub(super) const ALL: &[Mutation] = &[
+    Mutation {
+        name: "early-copy-believed",
+        what: "deletes the former disk while its successor may still be copied",
+        file: PLAN,
+        edits: &[(
+            "is_proven && left.is_none()",
+            "current.is_some_and(|it| it.fill == Fill::Done) && left.is_none()",
+        )],
+        first: (Model, ""),
+    },
+    Mutation {
+        name: "former-disk-not-kept",
+        what: "deletes the former disk at once",
+        file: PLAN,
+        edits: &[(
+            "is_proven && left.is_none()",
+            "is_proven && (left.is_none() || true)",
+        )],
+        first: (Model, ""),
+    },
+    Mutation {
+        name: "snapshot-dies-with-its-disk",
+        what: "deletes a disk that a snapshot dies with",
+        file: HOLD,
+        edits: &[(
+            "own.any(|it| !it.outlives)",
+            "own.any(|it| !it.outlives) && false",
+        )],
+        first: (Model, ""),
+    },
+    Mutation {
+        name: "snapshot-gone-while-copied",
+        what: "deletes a snapshot when its copy is called done",
+        file: HOLD,
+        edits: &[(
+            "it.is_proven || it.is_leaving",
+            "it.fill == Fill::Done || it.is_leaving",
+        )],
+        first: (Model, ""),
+    },
+    Mutation {
+        name: "restore-repeated",
+        what: "carries out a request again and again",
+        file: PLAN,
+        edits: &[(
+            "seen.request.filter(|it| mark.request != Some(it.at))",
+            "seen.request.filter(|it| mark.request != Some(it.at) || true)",
+        )],
+        first: (Model, ""),
+    },
+    Mutation {
+        name: "old-marks-believed",
+        what: "points the machine back by marks that are older than its own",
+        file: SEEN,
+        edits: &[(
+            "mark.turn <= machine.mark.turn",
+            "mark.turn <= machine.mark.turn && false",
+        )],
+        first: (Model, ""),
+    },
+    Mutation {
+        name: "disk-changed-under-a-guest",
+        what: "points the machine elsewhere while its guest runs",
+        file: PLAN,
+        edits: &[(
+            "seen.power == Power::Off || is_there",
+            "seen.power == Power::Off || is_there || true",
+        )],
+        first: (Model, ""),
+    },
+    Mutation {
+        name: "unasked-disk-stays",
+        what: "leaves a disk behind that nobody asks for any more",
+        file: PLAN,
+        edits: &[(
+            "asked.is_none() || disk.made_for != asked",
+            "(asked.is_none() || disk.made_for != asked) && false",
+        )],
+        first: (Model, ""),
+    },
+    Mutation {
+        name: "disk-of-an-earlier-request",
+        what: "takes a disk that has been the machine's for the copy that is asked for",
+        file: PLAN,
+        edits: &[(
+            "disk.mark.is_none() && !disk.is_leaving",
+            "!disk.is_leaving",
+        )],
+        first: (Model, ""),
+    },
+    Mutation {
+        name: "proven-by-another-disk",
+        what: "takes a disk for proven because a guest runs on whatever disk",
+        file: PLAN,
+        edits: &[(
+            "let runs = points_there && seen.power == on;",
+            "let runs = seen.power == on || matches!(seen.power, Power::Runs { .. });",
+        )],
+        first: (Model, ""),
+    },
+    Mutation {
+        name: "disk-gone-under-a-guest",
+        what: "deletes the disks of a machine whose guest still runs",
+        file: PLAN,
+        edits: &[(
+            "if seen.machine.is_some() || seen.power != Power::Off {",
+            "if seen.machine.is_some() {",
+        )],
+        first: (Model, ""),
+    },
+];
