@@ -58,6 +58,8 @@
 pub mod algorithm;
 pub mod certificate;
 #[cfg(any(test, feature = "fuzzing"))]
+mod decisions;
+#[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod io;

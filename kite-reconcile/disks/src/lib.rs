@@ -48,7 +48,9 @@
 //!
 //! Whoever carries an [`Act`] out sees to it that it is refused where the cluster is not as
 //! it was seen; how is said at each. Those that [`Act::is_certain`] are planned once more,
-//! from what was read afresh for it: the disks before the machine and its instance.
+//! from what was read afresh for it, and what the machine's owner says is read last: who
+//! knows of the last restore, and not of the word that asked for it, would take back what was
+//! asked for before it.
 //!
 //! # Modules
 //!

@@ -51,10 +51,7 @@ impl Act<'_> {
     /// Whether it is planned again from what was read for it, before it is carried out.
     #[must_use]
     pub fn is_certain(&self) -> bool {
-        match self {
-            Self::Stop | Self::Point { .. } | Self::Prove { .. } | Self::Delete { .. } => true,
-            Self::Make { .. } | Self::Mark { .. } => false,
-        }
+        !matches!(self, Self::Make { .. })
     }
 }
 

@@ -10,13 +10,12 @@ use ssh_key::private::{Ed25519Keypair, KeypairData};
 
 use crate::algorithm::Algorithm;
 use crate::certificate::Certificate;
+use crate::decisions::Decisions;
 use crate::login::{Asked, Client, Methods, Request, Server};
 use crate::message::{SERVICE_REQUEST, USERAUTH_REQUEST};
 use crate::negotiate::{KexInit, negotiate};
 use crate::sign::SigningKey;
 use crate::transport::{Config, Step, Transport};
-
-use super::Input;
 
 /// Nobody gets keys, or in, by what is made up; what an offer says is read as it was written;
 /// and nothing is asked for that is there.
@@ -24,7 +23,7 @@ use super::Input;
 /// # Panics
 /// Where something of it does not hold.
 pub fn check(data: &[u8]) {
-    let mut input = Input::new(data);
+    let mut input = Decisions::new(data);
     match input.byte() % 4 {
         0 => transport(&mut input),
         1 => server(&mut input),
@@ -42,7 +41,7 @@ fn host_key() -> PrivateKey {
     PrivateKey::new(KeypairData::Ed25519(pair), "").expect("a key without a comment")
 }
 
-fn transport(input: &mut Input<'_>) {
+fn transport(input: &mut Decisions<'_>) {
     let key = host_key();
     let config = match (SigningKey::new(&key), input.byte() % 2) {
         (Ok(key), 0) => Config::server("SSH-2.0-x", vec![Arc::new(key)]),
@@ -97,7 +96,7 @@ fn transport(input: &mut Input<'_>) {
     }
 }
 
-fn server(input: &mut Input<'_>) {
+fn server(input: &mut Decisions<'_>) {
     let methods = Methods {
         key: true,
         ..Methods::default()
@@ -143,7 +142,7 @@ fn server(input: &mut Input<'_>) {
     }
 }
 
-fn client(input: &mut Input<'_>) {
+fn client(input: &mut Decisions<'_>) {
     let (mut client, _) = Client::start(b"anna");
     while !input.is_empty() {
         let length = usize::from(input.byte());

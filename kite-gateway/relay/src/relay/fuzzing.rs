@@ -11,12 +11,12 @@ use std::collections::HashMap;
 use super::Settings;
 use super::pass::{Outcome, Passing};
 use super::rules::{Channel, Denied, End, Open, Refusal, Request, Rules, Side};
+use crate::decisions::Decisions;
 use crate::message::{
     CHANNEL_CLOSE, CHANNEL_DATA, CHANNEL_EOF, CHANNEL_EXTENDED_DATA, CHANNEL_FAILURE, CHANNEL_OPEN,
     CHANNEL_OPEN_CONFIRMATION, CHANNEL_OPEN_FAILURE, CHANNEL_REQUEST, CHANNEL_SUCCESS,
     CHANNEL_WINDOW_ADJUST, GLOBAL_REQUEST, REQUEST_FAILURE, REQUEST_SUCCESS,
 };
-use crate::fuzzing::Input;
 use crate::wire::{Fields, Message};
 
 /// Channels at a time.
@@ -54,13 +54,13 @@ const DOORS: [(&str, &str); 4] = [
 ];
 
 /// Bytes, up to as many as the first one says.
-fn run<'a>(input: &mut Input<'a>) -> &'a [u8] {
+fn run<'a>(input: &mut Decisions<'a>) -> &'a [u8] {
     let most = usize::from(input.byte());
     input.bytes(most)
 }
 
 /// What somebody says.
-fn message(input: &mut Input<'_>) -> Vec<u8> {
+fn message(input: &mut Decisions<'_>) -> Vec<u8> {
     let number = input.one_of(&[
         CHANNEL_OPEN,
         CHANNEL_OPEN_CONFIRMATION,
@@ -278,7 +278,7 @@ pub fn check(data: &[u8]) {
         ..Settings::new(Vec::new())
     };
     let mut passing = Passing::<()>::new(&settings, b"session", None);
-    let mut input = Input::new(data);
+    let mut input = Decisions::new(data);
     let (mut rules, mut user) = (Count::default(), User::default());
     while !input.is_empty() {
         let from = input.one_of(&[Side::User, Side::Server]);

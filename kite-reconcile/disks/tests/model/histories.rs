@@ -32,11 +32,11 @@ pub struct Histories {
 /// A kind of object, of which a view has an age of its own. They are read in this order
 /// before a step that has to be certain.
 const KINDS: [Kind; 5] = [
-    Kind::Request,
     Kind::Disks,
     Kind::Snapshots,
     Kind::Machine,
     Kind::Instance,
+    Kind::Request,
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,12 +79,6 @@ pub enum Do {
     },
 }
 
-impl Do {
-    fn is_certain(self) -> bool {
-        !matches!(self, Self::Make { .. } | Self::Mark { .. } | Self::Start)
-    }
-}
-
 /// What the controller with old views is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Busy {
@@ -97,6 +91,7 @@ pub enum Busy {
 
 /// What must not have happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "none depends on another")]
 pub struct Harm {
     /// A disk went that was in use, or kept, or that a snapshot needed.
     pub deleted: bool,
@@ -104,6 +99,10 @@ pub struct Harm {
     pub went_back: bool,
     /// The machine was pointed elsewhere while its guest ran.
     pub pulled_away: bool,
+    /// A disk that has been written to came for a copy.
+    pub is_stale: bool,
+    /// A snapshot went while it was copied.
+    pub broke_a_copy: bool,
 }
 
 /// What has happened, to see that the histories come there.
@@ -130,6 +129,8 @@ pub struct World {
     pub machines: u8,
     pub written: u8,
     pub requests: u8,
+    /// What was asked for, by the value.
+    pub sources: [Source; MOST],
     pub view: Api,
     pub busy: Busy,
     /// Requests by which the machine was pointed elsewhere.
@@ -149,6 +150,8 @@ pub struct World {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     Ask(Source),
+    /// An earlier request, by its value.
+    AskAgain(u8),
     AskNoMore,
     TakeSnapshot {
         is_protected: bool,
@@ -172,7 +175,8 @@ pub enum Step {
     /// The controller that sees all at once.
     Prompt(Do),
     See(Kind),
-    Intend(Do),
+    /// Whether it makes certain before.
+    Intend(Do, bool),
     Read,
     Act,
     /// A crash, or a lost request.
@@ -230,6 +234,7 @@ impl World {
             machines: 1,
             written: 0,
             requests: 0,
+            sources: [Source::Image; MOST],
             busy: Busy::No,
             carried: 0,
             pointed: 0,
@@ -254,8 +259,8 @@ impl World {
         disk.map_or(Data::None, |it| self.volumes[usize::from(it.uid)])
     }
 
-    /// What a controller would do that sees `api`.
-    pub fn planned(&self, api: &Api, driver: Driver) -> (Vec<Do>, Standing) {
+    /// What a controller would do that sees `api`, and whether it makes certain before.
+    pub fn planned(&self, api: &Api, driver: Driver) -> (Vec<(Do, bool)>, Standing) {
         api.seen(driver, self.clock, |seen| {
             let plan = if api.is_ended {
                 Plan {
@@ -298,25 +303,32 @@ impl World {
                 Act::Prove { disk } => Do::Prove { disk: number(disk) },
                 Act::Delete { disk } => Do::Delete { disk: number(disk) },
             };
-            let mut acts: Vec<_> = plan.acts.iter().map(act).collect();
+            let acts = plan.acts.iter().map(|it| (act(it), it.is_certain()));
+            let mut acts: Vec<_> = acts.collect();
             // What is asked for again and again changes nothing.
-            acts.retain(|it| *it != Do::Stop || api.machine.is_some_and(|it| !it.is_halted));
+            acts.retain(|(it, _)| *it != Do::Stop || api.machine.is_some_and(|it| !it.is_halted));
             let waits = matches!(plan.standing, Standing::Stopping | Standing::Switching);
             if api.is_ended && api.machine.is_some() {
-                acts.push(Do::Destroy);
+                acts.push((Do::Destroy, true));
             } else if !waits && api.machine.is_some_and(|it| it.is_halted) {
-                acts.push(Do::Start);
+                acts.push((Do::Start, false));
             }
             for (place, snapshot) in api.snapshots.iter().enumerate() {
                 let is_leaving =
                     snapshot.is_some_and(|it| it.is_leaving || (api.is_ended && !it.is_protected));
                 if is_leaving && may_be_deleted(SNAPSHOTS[place], seen.disks) {
                     let snapshot = place.try_into().unwrap();
-                    acts.push(Do::Release { snapshot });
+                    acts.push((Do::Release { snapshot }, true));
                 }
             }
             (acts, plan.standing)
         })
+    }
+
+    /// Whether the controller with old views still plans it.
+    fn intends(&self, act: Do, driver: Driver) -> bool {
+        let (acts, _) = self.planned(&self.view, driver);
+        acts.iter().any(|(it, _)| *it == act)
     }
 
     /// Carries out what was planned from `basis`, unless what it rests on has changed.
@@ -400,6 +412,13 @@ impl World {
                 }
                 let is_told = object.is_leaving || (self.api.is_ended && !object.is_protected);
                 self.harm.deleted |= !is_told;
+                let mut disks = self.api.disks.iter().flatten();
+                let copying = Data::Copying(u8::try_from(snapshot).ok());
+                self.harm.broke_a_copy |= disks.any(|it| {
+                    !it.is_leaving
+                        && it.fill != Fill::Failed
+                        && self.volumes[usize::from(it.uid)] == copying
+                });
                 self.api.snapshots[snapshot] = None;
                 self.cut_breaks(snapshot);
             }
@@ -417,6 +436,9 @@ impl World {
             let request = mark.request.map(bit);
             let is_asked = request.is_some_and(|it| self.carried & it == 0);
             self.harm.went_back |= !is_asked;
+            let source = mark.request.map(|it| self.sources[usize::from(it)]);
+            let was_used = uid.is_some_and(|it| self.left_at[usize::from(it)].is_some());
+            self.harm.is_stale |= was_used && !matches!(source, Some(Source::Former(_)));
             self.carried |= request.unwrap_or_default();
             let was_there = self.disk(disk).is_some_and(|it| it.is_proven);
             self.happened.undone |= was_there;
@@ -564,6 +586,9 @@ impl World {
             if self.api.request.is_some() {
                 steps.push(Step::AskNoMore);
             }
+            let asked = self.api.request.map(|it| it.at);
+            let earlier = (0..self.requests).filter(|it| asked != Some(*it));
+            steps.extend(earlier.map(Step::AskAgain));
         }
         if self.left.snapshots > 0 && self.cuts.contains(&Data::None) {
             let pointed = self
@@ -622,7 +647,7 @@ impl Model for Histories {
         world.faults(steps);
         world.progress(self.driver, steps);
         let (acts, _) = world.planned(&world.api, self.driver);
-        steps.extend(acts.into_iter().map(Step::Prompt));
+        steps.extend(acts.into_iter().map(|(act, _)| Step::Prompt(act)));
         if self.budget.old_steps == 0 {
             return;
         }
@@ -631,7 +656,7 @@ impl Model for Histories {
                 let kinds = KINDS.into_iter().filter(|it| !world.is_seen(*it));
                 steps.extend(kinds.map(Step::See));
                 let (acts, _) = world.planned(&world.view, self.driver);
-                steps.extend(acts.into_iter().map(Step::Intend));
+                steps.extend(acts.into_iter().map(|(act, sure)| Step::Intend(act, sure)));
             }
             Busy::No => {}
             Busy::Reads(..) => steps.extend([Step::Read, Step::Forget]),
@@ -650,7 +675,14 @@ impl Model for Histories {
                     at: world.requests,
                     from,
                 });
+                world.sources[usize::from(world.requests)] = from;
                 world.requests += 1;
+            }
+            Step::AskAgain(at) => {
+                world.left.requests -= 1;
+                world.carried &= !bit(at);
+                let from = world.sources[usize::from(at)];
+                world.api.request = Some(Asked { at, from });
             }
             Step::AskNoMore => {
                 world.left.requests -= 1;
@@ -739,9 +771,9 @@ impl Model for Histories {
             }
             Step::Prompt(act) => world.carry_out(act, &last.api, driver)?,
             Step::See(kind) => world.see(kind),
-            Step::Intend(act) => {
+            Step::Intend(act, is_certain) => {
                 world.left.old_steps -= 1;
-                world.busy = if act.is_certain() {
+                world.busy = if is_certain {
                     Busy::Reads(act, 0)
                 } else {
                     Busy::Acts(act)
@@ -754,7 +786,7 @@ impl Model for Histories {
                 world.see(KINDS[usize::from(kind)]);
                 world.busy = if usize::from(kind) + 1 < KINDS.len() {
                     Busy::Reads(act, kind + 1)
-                } else if world.planned(&world.view, driver).0.contains(&act) {
+                } else if world.intends(act, driver) {
                     Busy::Acts(act)
                 } else {
                     Busy::No

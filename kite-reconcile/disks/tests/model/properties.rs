@@ -19,6 +19,8 @@ pub fn all() -> Vec<Property<Histories>> {
         Property::always("no guest's disk is pulled away", |_, it: &World| {
             !it.harm.pulled_away
         }),
+        Property::always("a copy is fresh", |_, it: &World| !it.harm.is_stale),
+        Property::always("no copy is broken", |_, it: &World| !it.harm.broke_a_copy),
         Property::always("a good disk is there", a_good_one_is_there),
         Property::always("what is proven is whole", proven_is_whole),
         Property::always(
@@ -111,7 +113,7 @@ fn all_is_done(model: &Histories, world: &World) -> bool {
 pub fn told(step: Step) -> String {
     match step {
         Step::Prompt(act) => format!("the controller: {act:?}"),
-        Step::Intend(act) => format!("an old view leads to {act:?}"),
+        Step::Intend(act, _) => format!("an old view leads to {act:?}"),
         step => format!("{step:?}"),
     }
 }

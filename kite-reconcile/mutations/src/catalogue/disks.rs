@@ -118,4 +118,41 @@ pub(super) const ALL: &[Mutation] = &[
         )],
         first: (Model, ""),
     },
+    Mutation {
+        name: "decided-by-an-old-word",
+        what: "decides without reading again what the owner says",
+        file: PLAN,
+        edits: &[(
+            "!matches!(self, Self::Make { .. })",
+            "!matches!(self, Self::Make { .. } | Self::Mark { .. })",
+        )],
+        first: (Model, "old_word"),
+    },
+    Mutation {
+        name: "former-disk-gone-with-the-present",
+        what: "deletes the former disk while somebody deletes the present one",
+        file: PLAN,
+        edits: &[("it.is_proven && !it.is_leaving", "it.is_proven")],
+        first: (Model, ""),
+    },
+    Mutation {
+        name: "former-before-the-change",
+        what: "takes a disk for a former one that the machine still points at, or did last",
+        file: PLAN,
+        edits: &[(
+            "let is_proven = is_sure && !is_behind(seen, mark);",
+            "let is_proven = is_sure;",
+        )],
+        first: (Model, ""),
+    },
+    Mutation {
+        name: "failed-copy-preferred",
+        what: "takes the copy that failed where there is another",
+        file: PLAN,
+        edits: &[(
+            "made.min_by_key(|it| it.fill)",
+            "made.max_by_key(|it| it.fill)",
+        )],
+        first: (Model, ""),
+    },
 ];
