@@ -83,8 +83,10 @@ pub enum Do {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Busy {
     No,
-    /// It reads all again for this step, and has come to this kind.
-    Reads(Do, u8),
+    /// It reads all again, and has come to this kind.
+    Reads(u8),
+    /// It has read all again, and not decided yet.
+    Knows,
     /// The step is on its way.
     Acts(Do),
 }
@@ -175,8 +177,9 @@ pub enum Step {
     /// The controller that sees all at once.
     Prompt(Do),
     See(Kind),
-    /// Whether it makes certain before.
-    Intend(Do, bool),
+    /// Its plan has a step for which all is read again.
+    MakeCertain,
+    Decide(Do),
     Read,
     Act,
     /// A crash, or a lost request.
@@ -323,12 +326,6 @@ impl World {
             }
             (acts, plan.standing)
         })
-    }
-
-    /// Whether the controller with old views still plans it.
-    fn intends(&self, act: Do, driver: Driver) -> bool {
-        let (acts, _) = self.planned(&self.view, driver);
-        acts.iter().any(|(it, _)| *it == act)
     }
 
     /// Carries out what was planned from `basis`, unless what it rests on has changed.
@@ -656,10 +653,19 @@ impl Model for Histories {
                 let kinds = KINDS.into_iter().filter(|it| !world.is_seen(*it));
                 steps.extend(kinds.map(Step::See));
                 let (acts, _) = world.planned(&world.view, self.driver);
-                steps.extend(acts.into_iter().map(|(act, sure)| Step::Intend(act, sure)));
+                if acts.iter().any(|(_, is_certain)| *is_certain) {
+                    steps.push(Step::MakeCertain);
+                }
+                let others = acts.into_iter().filter(|(_, is_certain)| !is_certain);
+                steps.extend(others.map(|(act, _)| Step::Decide(act)));
             }
             Busy::No => {}
-            Busy::Reads(..) => steps.extend([Step::Read, Step::Forget]),
+            Busy::Reads(_) => steps.extend([Step::Read, Step::Forget]),
+            Busy::Knows => {
+                let (acts, _) = world.planned(&world.view, self.driver);
+                steps.extend(acts.into_iter().map(|(act, _)| Step::Decide(act)));
+                steps.push(Step::Forget);
+            }
             Busy::Acts(_) => steps.extend([Step::Act, Step::Forget]),
         }
     }
@@ -771,25 +777,25 @@ impl Model for Histories {
             }
             Step::Prompt(act) => world.carry_out(act, &last.api, driver)?,
             Step::See(kind) => world.see(kind),
-            Step::Intend(act, is_certain) => {
+            Step::MakeCertain => {
                 world.left.old_steps -= 1;
-                world.busy = if is_certain {
-                    Busy::Reads(act, 0)
-                } else {
-                    Busy::Acts(act)
-                };
+                world.busy = Busy::Reads(0);
+            }
+            Step::Decide(act) => {
+                if world.busy == Busy::No {
+                    world.left.old_steps -= 1;
+                }
+                world.busy = Busy::Acts(act);
             }
             Step::Read => {
-                let Busy::Reads(act, kind) = world.busy else {
+                let Busy::Reads(kind) = world.busy else {
                     return None;
                 };
                 world.see(KINDS[usize::from(kind)]);
                 world.busy = if usize::from(kind) + 1 < KINDS.len() {
-                    Busy::Reads(act, kind + 1)
-                } else if world.intends(act, driver) {
-                    Busy::Acts(act)
+                    Busy::Reads(kind + 1)
                 } else {
-                    Busy::No
+                    Busy::Knows
                 };
             }
             Step::Act => {

@@ -36,6 +36,18 @@ const DRIVERS: [Driver; 4] = [
     },
 ];
 
+const NOTHING: Budget = Budget {
+    requests: 0,
+    snapshots: 0,
+    deletions: 0,
+    ends: 0,
+    writes: 0,
+    ticks: 0,
+    rivals: 0,
+    failures: 0,
+    old_steps: 0,
+};
+
 /// What may happen where nobody's view is old.
 const PROMPT: Budget = Budget {
     requests: 2,
@@ -44,9 +56,8 @@ const PROMPT: Budget = Budget {
     ends: 1,
     writes: 1,
     ticks: 1,
-    rivals: 1,
     failures: 1,
-    old_steps: 0,
+    ..NOTHING
 };
 
 /// What may happen beside one step that was planned from an old view.
@@ -54,12 +65,9 @@ const OLD: Budget = Budget {
     requests: 1,
     snapshots: 1,
     deletions: 1,
-    ends: 0,
-    writes: 0,
     ticks: 1,
-    rivals: 0,
-    failures: 0,
     old_steps: 1,
+    ..NOTHING
 };
 
 /// What may happen in histories that are picked by chance.
@@ -117,14 +125,31 @@ fn no_history_loses_what_somebody_keeps() {
     for driver in DRIVERS {
         all(driver, Budget { rivals, ..PROMPT }, &expected);
     }
+    let asked_again = Budget {
+        requests: 3,
+        ..NOTHING
+    };
+    all(DRIVERS[0], asked_again, &["a restore is taken back"]);
 }
 
+/// Who deletes what is Kite's.
 #[test]
 fn nor_do_others() {
-    let requests = 1;
+    let one_restore = Budget {
+        requests: 1,
+        rivals: 1,
+        ..PROMPT
+    };
     for driver in DRIVERS {
-        all(driver, Budget { requests, ..PROMPT }, &[]);
+        all(driver, one_restore, &[]);
     }
+    let taken_back = Budget {
+        requests: 2,
+        ticks: 1,
+        rivals: 1,
+        ..NOTHING
+    };
+    all(DRIVERS[0], taken_back, &["a restore is taken back"]);
 }
 
 #[test]
@@ -134,28 +159,24 @@ fn nor_does_an_old_view() {
         all(driver, OLD, &expected);
         if is_long() {
             let (requests, deletions) = (2, 0);
-            all(
-                driver,
-                Budget {
-                    requests,
-                    deletions,
-                    ..OLD
-                },
-                &expected,
-            );
+            let more = Budget {
+                requests,
+                deletions,
+                ..OLD
+            };
+            all(driver, more, &expected);
         }
     }
 }
 
-/// Also of what the owner says.
+/// Also of what the owner says, and where there are two copies for one request.
 #[test]
 fn nor_does_an_old_word() {
     let words = Budget {
         requests: 2,
-        snapshots: 0,
-        deletions: 0,
-        ticks: 0,
-        ..OLD
+        failures: 1,
+        old_steps: 1,
+        ..NOTHING
     };
     all(DRIVERS[3], words, &["an old step is refused"]);
 }

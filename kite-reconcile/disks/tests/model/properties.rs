@@ -113,7 +113,7 @@ fn all_is_done(model: &Histories, world: &World) -> bool {
 pub fn told(step: Step) -> String {
     match step {
         Step::Prompt(act) => format!("the controller: {act:?}"),
-        Step::Intend(act, _) => format!("an old view leads to {act:?}"),
+        Step::Decide(act) => format!("an old view leads to {act:?}"),
         step => format!("{step:?}"),
     }
 }
