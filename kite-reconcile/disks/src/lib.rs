@@ -54,8 +54,9 @@
 //!
 //! # Modules
 //!
-//! None to be named: what is seen ([`Seen`]), what is to be done ([`plan`], [`plan_end`]), and
-//! who needs what ([`is_needed`], [`may_be_deleted`]).
+//! - What is seen ([`Seen`]), what is to be done ([`plan`], [`plan_end`]), and who needs what
+//!   ([`is_needed`], [`may_be_deleted`]).
+//! - [`taking`]: how a snapshot of a disk is taken, and what is told of it.
 //!
 //! # Feature flags
 //!
@@ -64,6 +65,7 @@
 mod hold;
 mod plan;
 mod seen;
+pub mod taking;
 
 pub use hold::{is_needed, may_be_deleted};
 pub use plan::{Act, Plan, Refusal, Standing, plan, plan_end};

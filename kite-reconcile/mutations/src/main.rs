@@ -247,6 +247,8 @@ impl Trial<'_> {
         let may_notice: Vec<Suite> = match self.only {
             Some(only) => vec![only],
             None if mutation.is_for_the_sweep() => vec![Suite::Sweep],
+            // Nothing else goes by what is broken there.
+            None if likely == Suite::Model => vec![Suite::Model],
             None => Suite::all_of(self.workspace),
         };
         let first = may_notice.contains(&likely).then_some((likely, tests));

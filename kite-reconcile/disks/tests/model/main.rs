@@ -9,6 +9,7 @@
 
 mod histories;
 mod properties;
+mod taking;
 mod world;
 
 use std::time::Duration;

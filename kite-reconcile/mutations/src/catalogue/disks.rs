@@ -6,6 +6,7 @@ use crate::suite::Suite::Model;
 const HOLD: &str = "kite-reconcile/disks/src/hold.rs";
 const PLAN: &str = "kite-reconcile/disks/src/plan.rs";
 const SEEN: &str = "kite-reconcile/disks/src/seen.rs";
+const TAKING: &str = "kite-reconcile/disks/src/taking.rs";
 
 pub(super) const ALL: &[Mutation] = &[
     Mutation {
@@ -154,5 +155,63 @@ pub(super) const ALL: &[Mutation] = &[
             "made.max_by_key(|it| it.fill)",
         )],
         first: (Model, ""),
+    },
+    Mutation {
+        name: "late-cut-called-quiesced",
+        what: "calls a snapshot quiesced that was cut after the guest went on by itself",
+        file: TAKING,
+        edits: &[(
+            "is_frozen && noted.is_some_and(|it| is_in_time(seen, it))",
+            "is_frozen && noted.is_some()",
+        )],
+        first: (Model, "taking"),
+    },
+    Mutation {
+        name: "start-meanwhile-overlooked",
+        what: "calls a snapshot offline though the guest was on meanwhile",
+        file: TAKING,
+        edits: &[("before.is_off && is_same", "before.is_off")],
+        first: (Model, "taking"),
+    },
+    Mutation {
+        name: "guest-left-frozen",
+        what: "lets the guest go on only where the snapshot failed",
+        file: TAKING,
+        edits: &[(
+            "(Some(freeze), _, _) => Next::Thaw(freeze.instance),",
+            "(Some(freeze), Err(_), _) => Next::Thaw(freeze.instance),",
+        )],
+        first: (Model, "taking"),
+    },
+    Mutation {
+        name: "required-for-nothing",
+        what: "keeps a snapshot that is not quiesced where that is required",
+        file: TAKING,
+        edits: &[(
+            "} else if seen.quiesce == Quiesce::Required {",
+            "} else if seen.quiesce == Quiesce::Required && false {",
+        )],
+        first: (Model, "taking"),
+    },
+    Mutation {
+        name: "freeze-counted-anew",
+        what: "counts the time of a freeze from the last request for it",
+        file: TAKING,
+        edits: &[(
+            "seen.freeze.filter(|it| it.instance == instance)",
+            "seen.freeze.filter(|it| it.instance == instance && (it.since == seen.now
+                || matches!(seen.guest, Guest::Runs { is_frozen: true, .. })))",
+        )],
+        first: (Model, "taking"),
+    },
+    Mutation {
+        name: "failed-snapshot-kept",
+        what: "leaves behind what storage has cut of a snapshot that failed",
+        file: TAKING,
+        edits: &[(
+            "(None, Err(_), Cut::Asked | Cut::Made(_)) => Next::Discard,",
+            "(None, Err(_), Cut::Asked) => Next::Discard,",
+        )],
+        first: (Model, "taking"),
     },
 ];

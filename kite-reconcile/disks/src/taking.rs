@@ -1,0 +1,213 @@
+//! How a snapshot of a machine's disk is taken: the guest's file systems are frozen where that
+//! is possible, and let go on always; and what is told of it is true.
+//!
+//! A freeze ends by itself after [`FREEZE`], whatever becomes of who asked for it. So what is
+//! told to be [`Quiesced`](Consistency::Quiesced) was cut while that time cannot have passed:
+//! it counts from a note that is written before the first request to freeze, since a second
+//! one does not restart it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+/// For how long a guest is frozen at most, which is told to it with the request.
+pub const FREEZE: Duration = Duration::from_secs(60);
+
+/// Whether the guest's file systems are to be at rest in a snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Quiesce {
+    /// If the guest can be frozen; else it is as after a power failure.
+    #[default]
+    IfPossible,
+    /// There is no snapshot else.
+    Required,
+    /// The guest is left alone.
+    No,
+}
+
+/// What is seen of the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Guest<'a> {
+    /// There is no instance.
+    Off,
+    /// There is one, and it is not known to run, or it is being moved: it cannot be frozen now.
+    Changes,
+    /// It runs.
+    Runs {
+        /// Uid of the instance.
+        instance: &'a str,
+        /// Whether its agent is connected and it is not paused.
+        can_freeze: bool,
+        /// Whether its file systems are reported frozen, which may come late, and end late.
+        is_frozen: bool,
+    },
+}
+
+/// How consistent a snapshot is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Consistency {
+    /// Nothing ran.
+    Offline,
+    /// The guest's file systems were at rest.
+    Quiesced,
+    /// As after a power failure.
+    CrashConsistent,
+}
+
+/// A note that an instance is to be frozen, written before the first request to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Freeze<'a> {
+    /// Uid of the instance.
+    pub instance: &'a str,
+    /// When it was written.
+    pub since: Timestamp,
+}
+
+/// The machine as it was when the snapshot was asked of storage, written on that request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Before<'a> {
+    /// Version of the machine, which changes whenever it is started or has stopped.
+    pub machine: &'a str,
+    /// Uid of the instance that was seen frozen, and within its time.
+    pub frozen: Option<&'a str>,
+    /// Whether there was none.
+    pub is_off: bool,
+}
+
+/// How far storage is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cut<'a> {
+    /// It was not asked.
+    None,
+    /// It was asked, and has not cut yet.
+    Asked,
+    /// It has cut.
+    Made(Before<'a>),
+}
+
+/// What is seen of a snapshot that is being taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Taking<'a> {
+    /// What its owner wants.
+    pub quiesce: Quiesce,
+    /// The guest.
+    pub guest: Guest<'a>,
+    /// Version of the machine.
+    pub machine: &'a str,
+    /// The note of a freeze, until the guest was let go on.
+    pub freeze: Option<Freeze<'a>>,
+    /// What is told of it already.
+    pub told: Option<Result<Consistency, Failed>>,
+    /// How far storage is.
+    pub cut: Cut<'a>,
+    /// The present time.
+    pub now: Timestamp,
+}
+
+/// Why there is no snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Failed {
+    /// The guest cannot be frozen, and has to be.
+    CannotFreeze,
+    /// It was not frozen for long enough.
+    NotInTime,
+}
+
+/// What is to be done next. All of it is decided by what was read afresh, the guest last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Next<'a> {
+    /// Nothing, until something changes.
+    Wait,
+    /// Write the note. Refused if the snapshot is another version.
+    Note(Freeze<'a>),
+    /// Ask the instance of this uid to freeze for [`FREEZE`].
+    Freeze(&'a str),
+    /// Have storage cut, with this on the request.
+    Cut(Before<'a>),
+    /// Write what is told of it. Refused if the snapshot is another version.
+    Tell(Result<Consistency, Failed>),
+    /// Ask the instance of this uid to go on, whether it is frozen or not, and take the note
+    /// away.
+    Thaw(&'a str),
+    /// Delete what storage has cut.
+    Discard,
+}
+
+/// What is to be done next for a snapshot.
+#[must_use]
+pub fn take<'a>(seen: &Taking<'a>) -> Next<'a> {
+    if let Some(told) = seen.told {
+        return match (seen.freeze, told, seen.cut) {
+            (Some(freeze), _, _) => Next::Thaw(freeze.instance),
+            (None, Err(_), Cut::Asked | Cut::Made(_)) => Next::Discard,
+            _ => Next::Wait,
+        };
+    }
+    match seen.cut {
+        Cut::Made(before) => Next::Tell(judge(seen, before)),
+        Cut::Asked => Next::Wait,
+        Cut::None => begin(seen),
+    }
+}
+
+fn begin<'a>(seen: &Taking<'a>) -> Next<'a> {
+    let ask = |frozen| {
+        Next::Cut(Before {
+            machine: seen.machine,
+            frozen,
+            is_off: seen.guest == Guest::Off,
+        })
+    };
+    let (instance, can_freeze, is_frozen) = match seen.guest {
+        Guest::Off => return ask(None),
+        Guest::Changes => return Next::Wait,
+        Guest::Runs {
+            instance,
+            can_freeze,
+            is_frozen,
+        } => (instance, can_freeze, is_frozen),
+    };
+    let noted = seen.freeze.filter(|it| it.instance == instance);
+    match (seen.quiesce, noted) {
+        (Quiesce::No, _) => ask(None),
+        (Quiesce::Required, None) if !can_freeze => Next::Tell(Err(Failed::CannotFreeze)),
+        (_, None) if !can_freeze => ask(None),
+        (_, None) => Next::Note(Freeze {
+            instance,
+            since: seen.now,
+        }),
+        (_, Some(note)) if is_in_time(seen, note) && is_frozen => ask(Some(instance)),
+        (_, Some(note)) if is_in_time(seen, note) => Next::Freeze(instance),
+        (Quiesce::Required, Some(_)) => Next::Tell(Err(Failed::NotInTime)),
+        (Quiesce::IfPossible, Some(_)) => ask(None),
+    }
+}
+
+/// Whether what was frozen since the note cannot have gone on by itself.
+fn is_in_time(seen: &Taking<'_>, note: Freeze<'_>) -> bool {
+    let has_been = Duration::try_from(seen.now.duration_since(note.since));
+    // A clock that has gone back tells nothing.
+    has_been.is_ok_and(|it| it < FREEZE)
+}
+
+/// What is true of a cut that was just seen.
+fn judge(seen: &Taking<'_>, before: Before<'_>) -> Result<Consistency, Failed> {
+    let still = |frozen: &str| {
+        let noted = seen.freeze.filter(|it| it.instance == frozen);
+        let is_frozen = matches!(
+            seen.guest,
+            Guest::Runs { instance, is_frozen: true, .. } if instance == frozen
+        );
+        is_frozen && noted.is_some_and(|it| is_in_time(seen, it))
+    };
+    let is_same = before.machine == seen.machine;
+    if before.is_off && is_same && seen.guest == Guest::Off {
+        Ok(Consistency::Offline)
+    } else if before.frozen.is_some_and(still) {
+        Ok(Consistency::Quiesced)
+    } else if seen.quiesce == Quiesce::Required {
+        Err(Failed::NotInTime)
+    } else {
+        Ok(Consistency::CrashConsistent)
+    }
+}
