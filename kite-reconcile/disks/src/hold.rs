@@ -1,6 +1,6 @@
 //! Who needs a disk or a snapshot, so that it stays.
 
-use crate::seen::{Disk, Fill, Snapshot};
+use crate::seen::{Disk, Fill, From, Request, Snapshot};
 
 /// Whether one of `snapshots` dies with `disk`.
 ///
@@ -11,12 +11,19 @@ pub fn is_needed(disk: &Disk<'_>, snapshots: &[Snapshot<'_>]) -> bool {
     own.any(|it| !it.outlives)
 }
 
-/// Whether the snapshot `name` may be deleted for what is known of `disks`, of all machines:
-/// none of them still copies from it.
+/// Whether the snapshot `name` may be deleted: none of `copies`, of whatever machine or image,
+/// is still copied from it, and none of the `requests` that are open names it.
 ///
-/// That a copy is called done is no proof.
+/// That a copy is called done is no proof. What no guest runs on, such as an image, is proven
+/// by whoever has attached and read it.
 #[must_use]
-pub fn may_be_deleted<'a>(name: &str, disks: impl IntoIterator<Item = &'a Disk<'a>>) -> bool {
-    let mut copies = disks.into_iter().filter(|it| it.copy_of == Some(name));
+pub fn may_be_deleted<'a>(
+    name: &str,
+    copies: impl IntoIterator<Item = &'a Disk<'a>>,
+    requests: impl IntoIterator<Item = Request<'a>>,
+) -> bool {
+    let mut copies = copies.into_iter().filter(|it| it.copy_of == Some(name));
+    let is_asked = |it: Request<'_>| it.from == From::Snapshot(name);
     copies.all(|it| it.is_proven || it.is_leaving || it.fill == Fill::Failed)
+        && !requests.into_iter().any(is_asked)
 }

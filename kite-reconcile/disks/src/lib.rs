@@ -10,15 +10,17 @@
 //!   became that, and the request that asked for it. The machine carries the mark of the
 //!   disk that it points at. Turns only rise. The disk with the highest one is the
 //!   machine's, so writing the mark is the one moment that decides.
-//! - A request is carried out once: as long as the machine's disk carries its value, it was.
-//!   That outlives a status that is lost, as in a backup.
+//! - A request is carried out once: the machine's disk carries its time, and what is not later
+//!   is no request. That outlives a status that is lost, as in a backup.
 //! - Who copies may say too early that it is done, and a snapshot may die with the disk that
 //!   it was taken of and be called ready all the same. So a disk goes only when its
-//!   successor is *proven* (a guest has run on it), and when no snapshot and no copy needs it.
+//!   successor is *proven* (a guest has run on it), and when no snapshot needs it; a snapshot goes when nothing is copied
+//!   from it.
 //!
 //! ```
 //! use std::time::Duration;
 //!
+//! use jiff::Timestamp;
 //! use kite_disks::{Act, Disk, Fill, From, Machine, Mark, Power, Request, Seen, Standing, plan};
 //!
 //! let first = Disk {
@@ -27,36 +29,41 @@
 //! };
 //! let seen = Seen {
 //!     disks: &[first],
+//!     others: 0,
 //!     machine: Some(Machine {
 //!         disk: "web-disk",
 //!         generation: 1,
-//!         mark: Mark::FIRST,
+//!         mark: Some(Mark::FIRST),
 //!     }),
 //!     power: Power::Runs { on: "web-disk" },
-//!     request: Some(Request { at: "2026-12-01", from: From::Snapshot("before-the-update") }),
+//!     request: Some(Request {
+//!         at: "2026-12-01T09:30:00Z".parse()?,
+//!         from: From::Snapshot("before-the-update"),
+//!     }),
 //!     snapshots: &[],
 //!     keep: Duration::from_secs(24 * 3600),
-//!     now: jiff::Timestamp::UNIX_EPOCH,
+//!     now: Timestamp::now(),
 //! };
 //! // The copy is made while the guest still runs.
 //! let plan = plan(&seen);
 //! assert_eq!(plan.standing, Standing::Copying);
 //! assert!(matches!(plan.acts[..], [Act::Make { generation: 2, .. }]));
+//! # Ok::<(), jiff::Error>(())
 //! ```
 //!
 //! # What an act rests on
 //!
 //! Whoever carries an [`Act`] out sees to it that it is refused where the cluster is not as
 //! it was seen; how is said at each. Those that [`Act::is_certain`] are planned once more,
-//! from what was read afresh for it, and what the machine's owner says is read last: who
-//! knows of the last restore, and not of the word that asked for it, would take back what was
-//! asked for before it.
+//! from what was read afresh for it.
 //!
-//! # Modules
+//! # Map
 //!
-//! - What is seen ([`Seen`]), what is to be done ([`plan`], [`plan_end`]), and who needs what
-//!   ([`is_needed`], [`may_be_deleted`]).
-//! - [`taking`]: how a snapshot of a disk is taken, and what is told of it.
+//! | Module | What is there |
+//! |---|---|
+//! | (the crate itself) | what is seen ([`Seen`]), what is to be done ([`plan`], [`plan_end`]), and who needs what ([`is_needed`], [`may_be_deleted`]) |
+//! | [`schedule`] | when snapshots are taken, and which of them go again |
+//! | [`taking`] | how a snapshot of a disk is taken, and what is told of it |
 //!
 //! # Feature flags
 //!
@@ -64,9 +71,10 @@
 
 mod hold;
 mod plan;
+pub mod schedule;
 mod seen;
 pub mod taking;
 
 pub use hold::{is_needed, may_be_deleted};
-pub use plan::{Act, Plan, Refusal, Standing, plan, plan_end};
+pub use plan::{Act, End, Plan, Refusal, Standing, plan, plan_end};
 pub use seen::{Disk, Fill, From, Machine, Mark, Power, Request, Seen, Snapshot};

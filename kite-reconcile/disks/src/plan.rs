@@ -6,7 +6,7 @@ use crate::hold::is_needed;
 use crate::seen::{Disk, Fill, From, Mark, Power, Request, Seen};
 
 /// A step. Which object it rests on, and how it has to be refused where that has changed, is
-/// said at each.
+/// said at each. The version of a disk is that of the object which carries its mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Act<'a> {
     /// Makes a disk of this number, with the request's value on it. Refused if there is one.
@@ -16,7 +16,8 @@ pub enum Act<'a> {
         /// What for, and from what.
         request: Request<'a>,
     },
-    /// Has the guest stop. What its owner says of its power stays as it is.
+    /// Has the guest stop. What its owner says of its power stays as it is. Refused unless the
+    /// machine is the version that was seen.
     Stop,
     /// Decides that the disk is the machine's. Refused unless the disk is the version that
     /// was seen.
@@ -24,7 +25,7 @@ pub enum Act<'a> {
         /// The disk's name.
         disk: &'a str,
         /// The mark.
-        mark: Mark<'a>,
+        mark: Mark,
     },
     /// Points the machine at the disk, and writes the disk's mark on it. Refused unless the
     /// machine is the version that was seen; or if there is one, where none was seen.
@@ -32,7 +33,7 @@ pub enum Act<'a> {
         /// The disk's name.
         disk: &'a str,
         /// Its mark, from now on: the former disk is kept from then.
-        mark: Mark<'a>,
+        mark: Mark,
     },
     /// Notes on the disk that a guest has run on it. Refused unless the disk is the version
     /// that was seen.
@@ -68,7 +69,8 @@ pub enum Standing {
     Switching,
     /// It cannot be carried out; nothing was changed.
     Refused(Refusal),
-    /// The machine's disk is gone, and nobody has asked for another.
+    /// The machine's disk is gone, and nobody has asked for another. To be told only after
+    /// all was read afresh: an old view of the disks looks the same.
     Lost,
 }
 
@@ -106,9 +108,21 @@ pub fn plan<'a>(seen: &Seen<'a>) -> Plan<'a> {
     let Some((mark, current)) = seen.current() else {
         return plan;
     };
-    let open = seen.request.filter(|it| mark.request != Some(it.at));
+    if let Some((disk, mark)) = unmarked(seen, mark, current) {
+        // Somebody has taken its mark off, as a backup does that is older.
+        plan.standing = Standing::Switching;
+        plan.acts.push(Act::Mark {
+            disk: disk.name,
+            mark,
+        });
+        return plan;
+    }
+    // One that is not later was carried out, or is one of before.
+    let open = seen
+        .request
+        .filter(|it| mark.request.is_none_or(|last| it.at > last));
     match open {
-        _ if is_behind(seen, mark) => point(seen, mark, current, &mut plan),
+        _ if is_behind(seen, mark, current) => point(seen, mark, current, &mut plan),
         Some(request) => plan.standing = serve(seen, request, mark, &mut plan.acts),
         None if current.is_none() => plan.standing = Standing::Lost,
         None => {}
@@ -120,25 +134,62 @@ pub fn plan<'a>(seen: &Seen<'a>) -> Plan<'a> {
     plan
 }
 
+/// What is to be done about the disks of a machine that was deleted by its owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End<'a> {
+    /// The machine or its guest is there: until then it may write.
+    Waits,
+    /// These may be deleted, by steps like any other.
+    Delete(Vec<Act<'a>>),
+    /// Nothing is left but as many disks as that, which snapshots need and go with the last of
+    /// them. The machine's name is free.
+    Over {
+        /// How many.
+        held: usize,
+    },
+}
+
 /// What is to be done about the disks of a machine that was deleted by its owner: they go,
 /// unless a snapshot needs them, which its owner has deleted as well or wants to keep.
 #[must_use]
-pub fn plan_end<'a>(seen: &Seen<'a>) -> Vec<Act<'a>> {
-    // Until then its guest may write.
+pub fn plan_end<'a>(seen: &Seen<'a>) -> End<'a> {
     if seen.machine.is_some() || seen.power != Power::Off {
-        return Vec::new();
+        return End::Waits;
     }
-    let may_go = |it: &&Disk<'a>| !it.is_leaving && !is_needed(it, seen.snapshots);
-    let gone = seen.disks.iter().filter(may_go);
-    gone.map(|it| Act::Delete { disk: it.name }).collect()
+    let is_held = |it: &&Disk<'a>| is_needed(it, seen.snapshots);
+    let (held, free): (Vec<&Disk<'a>>, Vec<&Disk<'a>>) = seen.disks.iter().partition(is_held);
+    if free.is_empty() {
+        return End::Over { held: held.len() };
+    }
+    let free = free.into_iter().filter(|it| !it.is_leaving);
+    End::Delete(free.map(|it| Act::Delete { disk: it.name }).collect())
 }
 
-/// Whether the machine does not have the mark yet that is the highest.
-fn is_behind(seen: &Seen<'_>, mark: Mark<'_>) -> bool {
-    seen.machine.is_none_or(|it| it.mark.turn < mark.turn)
+/// The machine's disk, or the one that it points at still, if that lacks its mark.
+fn unmarked<'a>(
+    seen: &Seen<'a>,
+    mark: Mark,
+    current: Option<&'a Disk<'a>>,
+) -> Option<(&'a Disk<'a>, Mark)> {
+    let told = seen
+        .machine
+        .and_then(|it| Some((seen.disk(it.disk)?, it.mark?)));
+    let current = current.map(|it| (it, mark));
+    let lacks = |(disk, mark): &(&Disk<'_>, Mark)| disk.mark.is_none_or(|it| it.turn != mark.turn);
+    let pointed = told.filter(|(disk, _)| disk.mark.is_none());
+    pointed.or_else(|| current.filter(lacks))
 }
 
-fn point<'a>(seen: &Seen<'a>, mark: Mark<'a>, disk: Option<&Disk<'a>>, plan: &mut Plan<'a>) {
+/// Whether the machine does not have the mark yet that is the highest, or somebody else has
+/// pointed it elsewhere.
+fn is_behind(seen: &Seen<'_>, mark: Mark, current: Option<&Disk<'_>>) -> bool {
+    seen.machine.is_none_or(|it| {
+        let is_elsewhere = current.is_some_and(|disk| disk.name != it.disk);
+        is_elsewhere || it.mark.is_none_or(|own| own.turn < mark.turn)
+    })
+}
+
+fn point<'a>(seen: &Seen<'a>, mark: Mark, disk: Option<&Disk<'a>>, plan: &mut Plan<'a>) {
     // Without a machine there is no mark but a disk's.
     let Some(disk) = disk else {
         return;
@@ -162,7 +213,7 @@ fn point<'a>(seen: &Seen<'a>, mark: Mark<'a>, disk: Option<&Disk<'a>>, plan: &mu
 fn serve<'a>(
     seen: &Seen<'a>,
     request: Request<'a>,
-    mark: Mark<'a>,
+    mark: Mark,
     acts: &mut Vec<Act<'a>>,
 ) -> Standing {
     let target = match request.from {
@@ -173,12 +224,12 @@ fn serve<'a>(
                 None => return Standing::Refused(Refusal::Former),
             }
         }
-        from @ (From::Snapshot(_) | From::Image | From::Unusable) => {
+        from @ (From::Snapshot(_) | From::Image | From::Unusable(_)) => {
             let made = seen.disks.iter().filter(|it| is_made_for(it, request));
             // There may be several, where somebody with an old view made one of another number.
             match (made.min_by_key(|it| it.fill), from) {
                 (Some(made), _) => made,
-                (None, From::Unusable) => return Standing::Refused(Refusal::Snapshot),
+                (None, From::Unusable(_)) => return Standing::Refused(Refusal::Snapshot),
                 (None, _) => {
                     let generation = seen.unused_generation(mark.turn);
                     acts.push(Act::Make {
@@ -201,7 +252,8 @@ fn serve<'a>(
         return Standing::Stopping;
     }
     let mark = Mark {
-        turn: mark.turn + 1,
+        // Not below its number, so that no other disk gets that.
+        turn: (mark.turn + 1).max(target.generation - 1),
         request: Some(request.at),
         since: seen.now,
     };
@@ -216,17 +268,17 @@ fn serve<'a>(
 /// earlier one of that value, and has been written to.
 fn is_made_for(disk: &Disk<'_>, request: Request<'_>) -> bool {
     let is_same = match request.from {
-        From::Snapshot(name) => disk.copy_of == Some(name),
+        From::Snapshot(name) | From::Unusable(name) => disk.copy_of == Some(name),
         From::Image => disk.copy_of.is_none(),
-        From::Unusable => disk.copy_of.is_some(),
         From::Former(_) => false,
     };
     is_same && disk.made_for == Some(request.at) && disk.mark.is_none() && !disk.is_leaving
 }
 
-fn prove<'a>(seen: &Seen<'a>, current: &Disk<'a>, mark: Mark<'a>, plan: &mut Plan<'a>) {
+fn prove<'a>(seen: &Seen<'a>, current: &Disk<'a>, mark: Mark, plan: &mut Plan<'a>) {
     let on = Power::Runs { on: current.name };
-    let machine = seen.machine.filter(|it| it.mark.turn == mark.turn);
+    let has_mark = |own: Option<Mark>| own.is_some_and(|own| own.turn == mark.turn);
+    let machine = seen.machine.filter(|it| has_mark(it.mark));
     let points_there = machine.is_some_and(|it| it.disk == current.name);
     let runs = points_there && seen.power == on;
     if runs && current.fill == Fill::Done && !current.is_proven && !current.is_leaving {
@@ -238,29 +290,32 @@ fn prove<'a>(seen: &Seen<'a>, current: &Disk<'a>, mark: Mark<'a>, plan: &mut Pla
 fn clear<'a>(
     seen: &Seen<'a>,
     current: Option<&Disk<'a>>,
-    (mark, open): (Mark<'a>, Option<Request<'a>>),
+    (mark, open): (Mark, Option<Request<'a>>),
     plan: &mut Plan<'a>,
 ) {
     let asked = open.map(|it| it.at);
     // As long as the machine does not point there, the former one is not former. And where
     // somebody deletes the machine's disk, the former one may be all that is left.
-    let is_sure = current.is_some_and(|it| it.is_proven && !it.is_leaving);
-    let is_proven = is_sure && !is_behind(seen, mark);
+    let is_sure = current.is_some_and(|it| it.is_proven && it.fill == Fill::Done && !it.is_leaving);
+    let is_sure = is_sure && !is_behind(seen, mark, current);
     let left = left(seen, mark);
     for disk in seen.disks {
         let is_current = current.is_some_and(|it| it.name == disk.name);
-        if is_current || disk.is_leaving || is_used(seen, disk) {
+        let is_wanted = open.is_some_and(|it| it.from == From::Former(disk.name));
+        if is_current || is_wanted || disk.is_leaving || is_used(seen, disk) {
             continue;
         }
-        let is_over = if disk.mark.is_some() {
-            is_proven && left.is_none()
-        } else {
+        // The first one is not made for a request, and may have lost its mark.
+        let first = disk.made_for.is_none().then_some(Mark::FIRST);
+        let is_over = match disk.mark.or(first) {
+            // Of the same turn: nobody knows who has seen it as the machine's.
+            Some(own) => is_sure && own.turn < mark.turn && left.is_none(),
             // It has nothing of its own, and nobody asks for it any more.
-            asked.is_none() || disk.made_for != asked
+            None => asked.is_none() || disk.made_for != asked,
         };
         if is_over && !is_needed(disk, seen.snapshots) {
             plan.acts.push(Act::Delete { disk: disk.name });
-        } else if is_proven && disk.mark.is_some() {
+        } else if is_sure && disk.mark.is_some() {
             plan.look_again = left;
         }
     }
@@ -272,7 +327,7 @@ fn is_used(seen: &Seen<'_>, disk: &Disk<'_>) -> bool {
 }
 
 /// For how long the disks before the one of `mark` are still kept.
-fn left(seen: &Seen<'_>, mark: Mark<'_>) -> Option<Duration> {
+fn left(seen: &Seen<'_>, mark: Mark) -> Option<Duration> {
     let has_been = seen.now.duration_since(mark.since);
     // One of the future, by somebody else's clock, begins now.
     let has_been = Duration::try_from(has_been).unwrap_or_default();

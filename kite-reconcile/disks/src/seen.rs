@@ -7,16 +7,16 @@ use jiff::Timestamp;
 /// When a disk became the machine's, and for which request. On the disk itself, and on the
 /// machine for the disk that it points at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Mark<'a> {
+pub struct Mark {
     /// Rises with each disk that becomes the machine's.
     pub turn: u32,
-    /// Value of the request that was carried out by it.
-    pub request: Option<&'a str>,
+    /// The request that was carried out by it, by its time.
+    pub request: Option<Timestamp>,
     /// When it was written.
     pub since: Timestamp,
 }
 
-impl Mark<'_> {
+impl Mark {
     /// That of a machine's first disk, which nobody has asked for by a request; also of what
     /// was made before there were marks.
     pub const FIRST: Self = Self {
@@ -45,14 +45,15 @@ pub struct Disk<'a> {
     /// Its number among the machine's, from 1. It is in the name.
     pub generation: u32,
     /// None: it has never been the machine's.
-    pub mark: Option<Mark<'a>>,
-    /// Value of the request for which it was made; none for the first one.
-    pub made_for: Option<&'a str>,
+    pub mark: Option<Mark>,
+    /// The request for which it was made, by its time; none for the first one.
+    pub made_for: Option<Timestamp>,
     /// The snapshot that it is copied from, if it is one.
     pub copy_of: Option<&'a str>,
     /// How far its data is.
     pub fill: Fill,
-    /// Whether a guest has run on it: then all of its data is there.
+    /// Whether a guest has run on it: then all of its data is there. That is noted with the
+    /// uid of its claim, and counts for no other claim.
     pub is_proven: bool,
     /// Whether somebody has deleted it, or its claim, which may be gone already.
     pub is_leaving: bool,
@@ -81,7 +82,8 @@ pub enum Power<'a> {
     /// No instance of it is there, and none is to be.
     #[default]
     Off,
-    /// A guest runs on the disk of this name: it has been attached.
+    /// A guest runs on the disk of this name. Storage has attached it, and must not do that
+    /// before all of its data is there.
     Runs {
         /// Name of the disk.
         on: &'a str,
@@ -97,8 +99,9 @@ pub struct Machine<'a> {
     pub disk: &'a str,
     /// That disk's number, which its name has: the disk itself may be gone.
     pub generation: u32,
-    /// The mark that was written with that.
-    pub mark: Mark<'a>,
+    /// The mark that was written with that. None: it is from before there were marks, or
+    /// somebody has taken it off.
+    pub mark: Option<Mark>,
 }
 
 /// What a disk is asked to be made from.
@@ -106,8 +109,8 @@ pub struct Machine<'a> {
 pub enum From<'a> {
     /// A snapshot of this name, which can be used.
     Snapshot(&'a str),
-    /// A snapshot that cannot be used.
-    Unusable,
+    /// A snapshot of this name, which cannot be used.
+    Unusable(&'a str),
     /// The machine's image: what was written is given up.
     Image,
     /// The former disk of this name, which is kept.
@@ -117,8 +120,9 @@ pub enum From<'a> {
 /// What somebody asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Request<'a> {
-    /// A value that each request has for itself.
-    pub at: &'a str,
+    /// Each request is later than the one before, and is carried out once. One that is not
+    /// later has come back, as from a backup, and is none.
+    pub at: Timestamp,
     /// What the disk is to be made from.
     pub from: From<'a>,
 }
@@ -135,8 +139,12 @@ pub struct Snapshot<'a> {
 /// What is seen of a machine and its disks.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
-    /// All disks that were made for it.
+    /// All disks that were made for it: for this machine, and not for a former one of its
+    /// name.
     pub disks: &'a [Disk<'a>],
+    /// The highest number that disks of others have under such names: of a former machine,
+    /// kept for a snapshot. 0: there are none.
+    pub others: u32,
     /// None: there is none.
     pub machine: Option<Machine<'a>>,
     /// Whether its guest runs; that of a machine that is gone may for a while.
@@ -145,7 +153,8 @@ pub struct Seen<'a> {
     pub request: Option<Request<'a>>,
     /// Snapshots of those disks, whoever has taken them.
     pub snapshots: &'a [Snapshot<'a>],
-    /// For how long a disk is kept that is not the machine's any more.
+    /// For how long a disk is kept that is not the machine's any more: longer than any request
+    /// to the cluster is on its way.
     pub keep: Duration,
     /// The present time.
     pub now: Timestamp,
@@ -153,15 +162,37 @@ pub struct Seen<'a> {
 
 impl<'a> Seen<'a> {
     /// The highest mark there is, and the disk of it: the machine's. No disk: it is lost.
-    pub(crate) fn current(&self) -> Option<(Mark<'a>, Option<&'a Disk<'a>>)> {
-        let marked = self.disks.iter().filter_map(|it| Some((it.mark?, it)));
-        let highest = marked.max_by_key(|(mark, disk)| (mark.turn, disk.generation));
-        match self.machine {
+    pub(crate) fn current(&self) -> Option<(Mark, Option<&'a Disk<'a>>)> {
+        let told = self.machine.and_then(|it| Some((it.mark?, it.disk)));
+        let marks = self.disks.iter().filter_map(|it| it.mark);
+        let turns = marks.chain(told.map(|(mark, _)| mark));
+        let Some(turn) = turns.map(|it| it.turn).max() else {
+            // Nothing has a mark: the machine has its first disk.
+            let disk = self.machine.map(|it| self.disk(it.disk));
+            return disk.map(|disk| (Mark::FIRST, disk));
+        };
+        let is_lost = |it: &Machine<'_>| it.mark.is_none() && self.disk(it.disk).is_none();
+        if self.machine.as_ref().is_some_and(is_lost) {
+            // Of the mark nothing is left, and there may be older disks.
+            let mark = Mark {
+                turn,
+                ..Mark::FIRST
+            };
+            return Some((mark, None));
+        }
+        let pointed = told.filter(|(mark, _)| mark.turn == turn);
+        let own = self.disks.iter().filter_map(|it| Some((it.mark?, it)));
+        let own = own.filter(|(mark, _)| mark.turn == turn);
+        // Two of one turn are two decisions that nobody knew of: one that a guest has run on
+        // is the machine's.
+        let is_there = |disk: &Disk<'_>| pointed.is_some_and(|(_, name)| name == disk.name);
+        let best = own.max_by_key(|(_, it)| (is_there(it), it.is_proven, it.generation));
+        match (best, pointed) {
+            (Some((_, disk)), Some((mark, _))) if is_there(disk) => Some((mark, Some(disk))),
+            (Some((mark, disk)), _) => Some((mark, Some(disk))),
             // Whoever pointed it there has seen the mark of that disk.
-            Some(machine) if highest.is_none_or(|(mark, _)| mark.turn <= machine.mark.turn) => {
-                Some((machine.mark, self.disk(machine.disk)))
-            }
-            _ => highest.map(|(mark, disk)| (mark, Some(disk))),
+            (None, Some((mark, name))) => Some((mark, self.disk(name))),
+            (None, None) => None,
         }
     }
 
@@ -174,6 +205,11 @@ impl<'a> Seen<'a> {
     pub(crate) fn unused_generation(&self, turn: u32) -> u32 {
         let pointed = self.machine.map(|it| it.generation);
         let known = self.disks.iter().map(|it| it.generation).chain(pointed);
-        known.max().unwrap_or_default().max(turn + 1) + 1
+        known
+            .max()
+            .unwrap_or_default()
+            .max(self.others)
+            .max(turn + 1)
+            + 1
     }
 }

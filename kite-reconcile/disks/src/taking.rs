@@ -1,17 +1,19 @@
 //! How a snapshot of a machine's disk is taken: the guest's file systems are frozen where that
 //! is possible, and let go on always; and what is told of it is true.
 //!
-//! A freeze ends by itself after [`FREEZE`], whatever becomes of who asked for it. So what is
-//! told to be [`Quiesced`](Consistency::Quiesced) was cut while that time cannot have passed:
-//! it counts from a note that is written before the first request to freeze, since a second
-//! one does not restart it.
+//! A freeze ends by itself after a time that the request names, if the guest is where it was.
+//! So what is told to be [`Quiesced`](Consistency::Quiesced) was cut while that time cannot
+//! have passed: it counts from a note that is written before the first request to freeze, since
+//! a second one does not restart it. The note is the machine's, and one snapshot has it at a
+//! time; who has none freezes nothing, and nothing is begun while the guest is reported frozen
+//! by somebody else.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// For how long a guest is frozen at most, which is told to it with the request.
-pub const FREEZE: Duration = Duration::from_secs(60);
+/// What is left of a freeze for clocks of two controllers that differ.
+const MARGIN: Duration = Duration::from_secs(3);
 
 /// Whether the guest's file systems are to be at rest in a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -28,9 +30,10 @@ pub enum Quiesce {
 /// What is seen of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Guest<'a> {
-    /// There is no instance.
+    /// There is no instance, and none is to be.
     Off,
-    /// There is one, and it is not known to run, or it is being moved: it cannot be frozen now.
+    /// There is one, or is to be, and it is not known to run, or it is being moved: it cannot
+    /// be frozen now.
     Changes,
     /// It runs.
     Runs {
@@ -81,12 +84,15 @@ pub enum Cut<'a> {
     None,
     /// It was asked, and has not cut yet.
     Asked,
+    /// It says that it cannot, and has for as long as it may.
+    Failed,
     /// It has cut.
     Made(Before<'a>),
 }
 
 /// What is seen of a snapshot that is being taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "none depends on another")]
 pub struct Taking<'a> {
     /// What its owner wants.
     pub quiesce: Quiesce,
@@ -94,8 +100,19 @@ pub struct Taking<'a> {
     pub guest: Guest<'a>,
     /// Version of the machine.
     pub machine: &'a str,
-    /// The note of a freeze, until the guest was let go on.
+    /// This snapshot's note of a freeze, until the guest was let go on.
     pub freeze: Option<Freeze<'a>>,
+    /// Whether another snapshot of the machine has a note.
+    pub is_another_on: bool,
+    /// For how long the guest is frozen at most, as the request to freeze says: a minute, and
+    /// less where its own limit is lower, as ten seconds are with Windows.
+    pub limit: Duration,
+    /// Whether all of the disk's data is known to be there: a guest has run on it.
+    pub is_proven: bool,
+    /// Whether it has been waited for long enough.
+    pub is_late: bool,
+    /// Whether its owner has deleted it.
+    pub is_leaving: bool,
     /// What is told of it already.
     pub told: Option<Result<Consistency, Failed>>,
     /// How far storage is.
@@ -107,10 +124,17 @@ pub struct Taking<'a> {
 /// Why there is no snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failed {
+    /// No guest has ever run on the disk: its data may still be on its way.
+    NeverRan,
     /// The guest cannot be frozen, and has to be.
     CannotFreeze,
-    /// It was not frozen for long enough.
-    NotInTime,
+    /// The guest has to be at rest while storage cuts, and was not, or is not known to have
+    /// been.
+    NotAtRest,
+    /// Storage cannot cut, or has not in time.
+    Storage,
+    /// Its owner has deleted it first.
+    Deleted,
 }
 
 /// What is to be done next. All of it is decided by what was read afresh, the guest last.
@@ -118,16 +142,17 @@ pub enum Failed {
 pub enum Next<'a> {
     /// Nothing, until something changes.
     Wait,
-    /// Write the note. Refused if the snapshot is another version.
+    /// Write the note. Refused if the snapshot, or where the machine's note is kept, is another
+    /// version.
     Note(Freeze<'a>),
-    /// Ask the instance of this uid to freeze for [`FREEZE`].
+    /// Ask the instance of this uid to freeze for [`Taking::limit`].
     Freeze(&'a str),
     /// Have storage cut, with this on the request.
     Cut(Before<'a>),
     /// Write what is told of it. Refused if the snapshot is another version.
     Tell(Result<Consistency, Failed>),
-    /// Ask the instance of this uid to go on, whether it is frozen or not, and take the note
-    /// away.
+    /// Ask the instance of this uid to go on, whether it is frozen or not; and take the note
+    /// away once it has said so, or is gone.
     Thaw(&'a str),
     /// Delete what storage has cut.
     Discard,
@@ -139,13 +164,19 @@ pub fn take<'a>(seen: &Taking<'a>) -> Next<'a> {
     if let Some(told) = seen.told {
         return match (seen.freeze, told, seen.cut) {
             (Some(freeze), _, _) => Next::Thaw(freeze.instance),
-            (None, Err(_), Cut::Asked | Cut::Made(_)) => Next::Discard,
+            (None, Err(_), Cut::Asked | Cut::Failed | Cut::Made(_)) => Next::Discard,
             _ => Next::Wait,
         };
     }
+    if seen.is_leaving {
+        return Next::Tell(Err(Failed::Deleted));
+    }
     match seen.cut {
         Cut::Made(before) => Next::Tell(judge(seen, before)),
+        Cut::Failed => Next::Tell(Err(Failed::Storage)),
+        Cut::Asked if seen.is_late => Next::Tell(Err(Failed::Storage)),
         Cut::Asked => Next::Wait,
+        Cut::None if !seen.is_proven => Next::Tell(Err(Failed::NeverRan)),
         Cut::None => begin(seen),
     }
 }
@@ -158,9 +189,15 @@ fn begin<'a>(seen: &Taking<'a>) -> Next<'a> {
             is_off: seen.guest == Guest::Off,
         })
     };
+    let wait = match (seen.is_late, seen.quiesce) {
+        (false, _) => Next::Wait,
+        (true, Quiesce::Required) => Next::Tell(Err(Failed::NotAtRest)),
+        (true, Quiesce::IfPossible | Quiesce::No) => ask(None),
+    };
     let (instance, can_freeze, is_frozen) = match seen.guest {
         Guest::Off => return ask(None),
-        Guest::Changes => return Next::Wait,
+        Guest::Changes if seen.quiesce == Quiesce::No => return ask(None),
+        Guest::Changes => return wait,
         Guest::Runs {
             instance,
             can_freeze,
@@ -172,13 +209,15 @@ fn begin<'a>(seen: &Taking<'a>) -> Next<'a> {
         (Quiesce::No, _) => ask(None),
         (Quiesce::Required, None) if !can_freeze => Next::Tell(Err(Failed::CannotFreeze)),
         (_, None) if !can_freeze => ask(None),
+        // What is reported may be what another one has left.
+        (_, None) if is_frozen || seen.is_another_on => wait,
         (_, None) => Next::Note(Freeze {
             instance,
             since: seen.now,
         }),
         (_, Some(note)) if is_in_time(seen, note) && is_frozen => ask(Some(instance)),
         (_, Some(note)) if is_in_time(seen, note) => Next::Freeze(instance),
-        (Quiesce::Required, Some(_)) => Next::Tell(Err(Failed::NotInTime)),
+        (Quiesce::Required, Some(_)) => Next::Tell(Err(Failed::NotAtRest)),
         (Quiesce::IfPossible, Some(_)) => ask(None),
     }
 }
@@ -187,7 +226,7 @@ fn begin<'a>(seen: &Taking<'a>) -> Next<'a> {
 fn is_in_time(seen: &Taking<'_>, note: Freeze<'_>) -> bool {
     let has_been = Duration::try_from(seen.now.duration_since(note.since));
     // A clock that has gone back tells nothing.
-    has_been.is_ok_and(|it| it < FREEZE)
+    has_been.is_ok_and(|it| it + MARGIN < seen.limit)
 }
 
 /// What is true of a cut that was just seen.
@@ -206,7 +245,7 @@ fn judge(seen: &Taking<'_>, before: Before<'_>) -> Result<Consistency, Failed> {
     } else if before.frozen.is_some_and(still) {
         Ok(Consistency::Quiesced)
     } else if seen.quiesce == Quiesce::Required {
-        Err(Failed::NotInTime)
+        Err(Failed::NotAtRest)
     } else {
         Ok(Consistency::CrashConsistent)
     }

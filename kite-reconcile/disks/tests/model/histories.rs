@@ -1,12 +1,12 @@
 //! What can happen: users' words, what storage and the machine do by themselves, rivals, and
 //! a controller whose views are of several ages, beside one that sees all at once.
 
-use kite_disks::{Act, Fill, From, Plan, Standing, may_be_deleted, plan, plan_end};
+use kite_disks::{Act, End, Fill, From, Plan, Standing, may_be_deleted, plan, plan_end};
 use stateright::{Model, Property};
 
 use crate::world::{
-    Api, Asked, Data, DiskObject, Driver, Instance, MOST, MachineObject, Marked, REQUESTS,
-    SNAPSHOTS, SnapshotObject, Source, number, unmark,
+    Api, Asked, Data, DiskObject, Driver, Instance, MOST, MachineObject, Marked, SNAPSHOTS,
+    SnapshotObject, Source, number, request, unmark,
 };
 
 /// How much of each may happen in one history.
@@ -32,11 +32,11 @@ pub struct Histories {
 /// A kind of object, of which a view has an age of its own. They are read in this order
 /// before a step that has to be certain.
 const KINDS: [Kind; 5] = [
+    Kind::Request,
     Kind::Disks,
     Kind::Snapshots,
     Kind::Machine,
     Kind::Instance,
-    Kind::Request,
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -154,6 +154,7 @@ pub enum Step {
     Ask(Source),
     /// An earlier request, by its value.
     AskAgain(u8),
+
     AskNoMore,
     TakeSnapshot {
         is_protected: bool,
@@ -174,6 +175,10 @@ pub enum Step {
     Gone(u8),
     RobDisk(u8),
     RobMachine,
+    /// Somebody points the machine at another disk.
+    RobPointer(u8),
+    /// Somebody takes the mark off the machine's disk.
+    RobMark,
     /// The controller that sees all at once.
     Prompt(Do),
     See(Kind),
@@ -267,7 +272,10 @@ impl World {
         api.seen(driver, self.clock, |seen| {
             let plan = if api.is_ended {
                 Plan {
-                    acts: plan_end(seen),
+                    acts: match plan_end(seen) {
+                        End::Delete(acts) => acts,
+                        End::Waits | End::Over { .. } => Vec::new(),
+                    },
                     standing: Standing::Settled,
                     look_again: None,
                 }
@@ -277,23 +285,20 @@ impl World {
             let act = |act: &Act<'_>| match *act {
                 Act::Make {
                     generation,
-                    request,
-                } => {
-                    let at = REQUESTS.iter().position(|it| *it == request.at);
-                    Do::Make {
-                        place: u8::try_from(generation - 1).unwrap(),
-                        asked: Asked {
-                            at: at.unwrap().try_into().unwrap(),
-                            from: match request.from {
-                                From::Snapshot(name) => {
-                                    let place = SNAPSHOTS.iter().position(|it| *it == name);
-                                    Source::Snapshot(place.unwrap().try_into().unwrap())
-                                }
-                                _ => Source::Image,
-                            },
+                    request: wanted,
+                } => Do::Make {
+                    place: u8::try_from(generation - 1).unwrap(),
+                    asked: Asked {
+                        at: request(wanted.at),
+                        from: match wanted.from {
+                            From::Snapshot(name) => {
+                                let place = SNAPSHOTS.iter().position(|it| *it == name);
+                                Source::Snapshot(place.unwrap().try_into().unwrap())
+                            }
+                            _ => Source::Image,
                         },
-                    }
-                }
+                    },
+                },
                 Act::Stop => Do::Stop,
                 Act::Mark { disk, mark } => Do::Mark {
                     disk: number(disk),
@@ -319,7 +324,8 @@ impl World {
             for (place, snapshot) in api.snapshots.iter().enumerate() {
                 let is_leaving =
                     snapshot.is_some_and(|it| it.is_leaving || (api.is_ended && !it.is_protected));
-                if is_leaving && may_be_deleted(SNAPSHOTS[place], seen.disks) {
+                let open = seen.request.filter(|_| !api.is_ended);
+                if is_leaving && may_be_deleted(SNAPSHOTS[place], seen.disks, open) {
                     let snapshot = place.try_into().unwrap();
                     acts.push((Do::Release { snapshot }, true));
                 }
@@ -411,11 +417,12 @@ impl World {
                 self.harm.deleted |= !is_told;
                 let mut disks = self.api.disks.iter().flatten();
                 let copying = Data::Copying(u8::try_from(snapshot).ok());
-                self.harm.broke_a_copy |= disks.any(|it| {
-                    !it.is_leaving
-                        && it.fill != Fill::Failed
-                        && self.volumes[usize::from(it.uid)] == copying
-                });
+                self.harm.broke_a_copy |= !self.api.is_ended
+                    && disks.any(|it| {
+                        !it.is_leaving
+                            && it.fill != Fill::Failed
+                            && self.volumes[usize::from(it.uid)] == copying
+                    });
                 self.api.snapshots[snapshot] = None;
                 self.cut_breaks(snapshot);
             }
@@ -435,7 +442,13 @@ impl World {
             self.harm.went_back |= !is_asked;
             let source = mark.request.map(|it| self.sources[usize::from(it)]);
             let was_used = uid.is_some_and(|it| self.left_at[usize::from(it)].is_some());
-            self.harm.is_stale |= was_used && !matches!(source, Some(Source::Former(_)));
+            let copy_of = self.disk(disk).and_then(|it| it.copy_of);
+            self.harm.is_stale |= match source {
+                Some(Source::Former(former)) => former != disk,
+                Some(Source::Snapshot(snapshot)) => was_used || copy_of != Some(snapshot),
+                Some(Source::Image) => was_used || copy_of.is_some(),
+                None => false,
+            };
             self.carried |= request.unwrap_or_default();
             let was_there = self.disk(disk).is_some_and(|it| it.is_proven);
             self.happened.undone |= was_there;
@@ -471,7 +484,17 @@ impl World {
         });
         let is_needed = !driver.outlives && needed.next().is_some();
         let is_last = self.ran == disk.uid && !self.is_sure() && !is_told;
-        self.harm.deleted |= is_used || is_kept || is_needed || is_last;
+        let is_wanted = !is_told
+            && self.api.request.is_some_and(|it| {
+                it.from == Source::Former(place) && self.carried & bit(it.at) == 0
+            });
+        let others = self.api.disks.iter().flatten().filter(|it| {
+            let has_been = self.left_at[usize::from(it.uid)].is_some() || self.pointed == it.uid;
+            it.uid != disk.uid && !it.is_leaving && has_been
+        });
+        let is_good = |it: &DiskObject| matches!(self.volumes[usize::from(it.uid)], Data::Whole(_));
+        let is_the_only = !is_told && disk.mark.is_some() && !others.into_iter().any(is_good);
+        self.harm.deleted |= is_used || is_kept || is_needed || is_last || is_wanted || is_the_only;
     }
 
     /// Whether the disk that the machine was pointed at last is known to be whole.
@@ -625,8 +648,17 @@ impl World {
                 steps.push(Step::RobDisk(place));
             }
         }
-        if self.left.rivals > 0 && self.api.machine.is_some() {
+        if let Some(machine) = self.api.machine
+            && self.left.rivals > 0
+        {
             steps.push(Step::RobMachine);
+            let disks = (0u8..).zip(&self.api.disks);
+            let others = disks
+                .filter(|(at, it)| it.is_some_and(|it| it.mark.is_some()) && *at != machine.disk);
+            steps.extend(others.map(|(at, _)| Step::RobPointer(at)));
+            if self.disk(machine.disk).is_some_and(|it| it.mark.is_some()) {
+                steps.push(Step::RobMark);
+            }
         }
     }
 }
@@ -686,10 +718,10 @@ impl Model for Histories {
             }
             Step::AskAgain(at) => {
                 world.left.requests -= 1;
-                world.carried &= !bit(at);
                 let from = world.sources[usize::from(at)];
                 world.api.request = Some(Asked { at, from });
             }
+
             Step::AskNoMore => {
                 world.left.requests -= 1;
                 world.api.request = None;
@@ -770,6 +802,15 @@ impl Model for Histories {
                 disk.is_leaving = true;
                 let uid = disk.uid;
                 world.robbed |= bit(uid);
+            }
+            Step::RobPointer(place) => {
+                world.left.rivals -= 1;
+                world.api.machine.as_mut()?.disk = place;
+            }
+            Step::RobMark => {
+                world.left.rivals -= 1;
+                let disk = world.api.machine?.disk;
+                world.disk_mut(disk)?.mark = None;
             }
             Step::RobMachine => {
                 world.left.rivals -= 1;

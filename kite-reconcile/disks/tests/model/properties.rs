@@ -86,8 +86,8 @@ fn all_is_done(model: &Histories, world: &World) -> bool {
     };
     let asked = world.api.request.map(|it| it.at);
     let is_answered = match standing {
-        Standing::Settled => asked.is_none() || machine.mark.request == asked,
-        Standing::Refused(_) => machine.mark.request != asked,
+        Standing::Settled => asked.is_none() || machine.mark.request >= asked,
+        Standing::Refused(_) => machine.mark.request < asked,
         Standing::Lost => world.robbed != 0,
         Standing::Copying | Standing::Stopping | Standing::Switching => false,
     };
@@ -101,7 +101,7 @@ fn all_is_done(model: &Histories, world: &World) -> bool {
         match disk.mark {
             // Told of, until something else is asked for.
             None => {
-                disk.made_for == asked && disk.fill == Fill::Failed && machine.mark.request != asked
+                disk.made_for == asked && disk.fill == Fill::Failed && machine.mark.request < asked
             }
             Some(_) => is_kept || !is_proven || is_needed(at),
         }

@@ -2,9 +2,11 @@
 //! reports come late, storage that takes its time, and two controllers, one of which acts
 //! late and forgets, in every order.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use kite_disks::taking::{
-    Before, Consistency, Cut, FREEZE, Failed, Freeze, Guest, Next, Quiesce, Taking, take,
+    Before, Consistency, Cut, Failed, Freeze, Guest, Next, Quiesce, Taking, take,
 };
 use stateright::{Checker, Expectation, HasDiscoveries, Model, Property};
 
@@ -12,11 +14,16 @@ const INSTANCES: [&str; 4] = ["i1", "i2", "i3", "i4"];
 const VERSIONS: [&str; 8] = ["v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8"];
 /// A guest goes on by itself after so many ticks.
 const TICKS: u8 = 2;
+const TICK: Duration = Duration::from_secs(30);
+/// A little more than the ticks, for the margin of clocks.
+const LIMIT: Duration = Duration::from_secs(61);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Running {
     instance: u8,
     has_agent: bool,
+    /// It is being moved, or does not run yet.
+    changes: bool,
     /// When it goes on by itself.
     frozen_until: Option<u8>,
     reported: bool,
@@ -27,6 +34,7 @@ struct Running {
 struct Object {
     freeze: Option<(u8, u8)>,
     told: Option<Result<Consistency, Failed>>,
+    is_leaving: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +48,7 @@ struct Asked {
 enum Storage {
     None,
     Asked(Asked),
+    Failed,
     Made(Asked),
 }
 
@@ -49,6 +58,10 @@ struct View {
     storage: Storage,
     machine: u8,
     guest: Option<Running>,
+    /// Another snapshot has a note, and how often that has changed.
+    is_another_on: bool,
+    notes: u8,
+    is_late: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,17 +91,31 @@ struct World {
     powers: u8,
     ticks: u8,
     late_steps: u8,
+    /// How often another snapshot may be taken, and other things happen.
+    others: u8,
     view: View,
     late: Late,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Step {
-    On { has_agent: bool },
+    On {
+        has_agent: bool,
+    },
     Off,
     Report,
     Tick,
     StorageCuts,
+    StorageFails,
+    /// Another snapshot notes, and has the guest frozen; or lets it go on.
+    AnotherFreezes,
+    AnotherThaws,
+    /// The guest is moved, or has been.
+    Changes,
+    /// It has been waited for long enough.
+    Late,
+    /// Its owner deletes it.
+    Delete,
     Prompt,
     Begin,
     Read,
@@ -99,11 +126,11 @@ enum Step {
 struct Histories {
     quiesce: Quiesce,
     late_steps: u8,
+    others: u8,
 }
 
 fn time(clock: u8) -> Timestamp {
-    let tick = FREEZE / u32::from(TICKS);
-    Timestamp::UNIX_EPOCH + tick * u32::from(clock)
+    Timestamp::UNIX_EPOCH + TICK * u32::from(clock)
 }
 
 fn place(all: &[&str], name: &str) -> u8 {
@@ -121,20 +148,30 @@ impl View {
         };
         let next = take(&Taking {
             quiesce,
-            guest: self.guest.map_or(Guest::Off, |it| Guest::Runs {
-                instance: instance(it.instance),
-                can_freeze: it.has_agent,
-                is_frozen: it.reported,
-            }),
+            guest: match self.guest {
+                None => Guest::Off,
+                Some(it) if it.changes => Guest::Changes,
+                Some(it) => Guest::Runs {
+                    instance: instance(it.instance),
+                    can_freeze: it.has_agent,
+                    is_frozen: it.reported,
+                },
+            },
             machine: VERSIONS[usize::from(self.machine)],
             freeze: self.object.freeze.map(|(it, since)| Freeze {
                 instance: instance(it),
                 since: time(since),
             }),
+            is_another_on: self.is_another_on,
+            limit: LIMIT,
+            is_proven: true,
+            is_late: self.is_late,
+            is_leaving: self.object.is_leaving,
             told: self.object.told,
             cut: match self.storage {
                 Storage::None => Cut::None,
                 Storage::Asked(_) => Cut::Asked,
+                Storage::Failed => Cut::Failed,
                 Storage::Made(asked) => Cut::Made(before(asked)),
             },
             now: time(clock),
@@ -157,12 +194,12 @@ impl View {
 }
 
 impl World {
-    fn carry_out(&mut self, act: Do, seen: Object) -> Option<()> {
-        let is_same = self.now.object == seen;
+    fn carry_out(&mut self, act: Do, view: &View) -> Option<()> {
+        let is_same = self.now.object == view.object;
         let mut guest = self.now.guest;
         let running = |it: u8| guest.filter(|guest| guest.instance == it);
         match act {
-            Do::Note(instance, since) if is_same => {
+            Do::Note(instance, since) if is_same && self.now.notes == view.notes => {
                 self.now.object.freeze = Some((instance, since));
             }
             Do::Tell(told) if is_same => self.now.object.told = Some(told),
@@ -199,7 +236,12 @@ impl World {
         match kind {
             0 => self.view.object = self.now.object,
             1 => self.view.storage = self.now.storage,
-            2 => self.view.machine = self.now.machine,
+            2 => {
+                self.view.machine = self.now.machine;
+                self.view.is_another_on = self.now.is_another_on;
+                self.view.notes = self.now.notes;
+                self.view.is_late = self.now.is_late;
+            }
             _ => self.view.guest = self.now.guest,
         }
     }
@@ -214,19 +256,24 @@ impl Model for Histories {
             object: Object {
                 freeze: None,
                 told: None,
+                is_leaving: false,
             },
             storage: Storage::None,
             machine: 0,
             guest: None,
+            is_another_on: false,
+            notes: 0,
+            is_late: false,
         };
         vec![World {
             now,
             clock: 0,
             instances: 0,
             truth: None,
-            powers: 3,
-            ticks: 4,
+            powers: 2,
+            ticks: 3,
             late_steps: self.late_steps,
+            others: self.others,
             view: now,
             late: Late::Idle,
         }]
@@ -247,7 +294,22 @@ impl Model for Histories {
             steps.push(Step::Tick);
         }
         if let Storage::Asked(_) = world.now.storage {
-            steps.push(Step::StorageCuts);
+            steps.extend([Step::StorageCuts, Step::StorageFails]);
+        }
+        if guest.is_some_and(|it| it.changes) {
+            steps.push(Step::Changes);
+        }
+        if world.now.is_another_on {
+            steps.push(Step::AnotherThaws);
+        }
+        if !world.now.is_late {
+            steps.push(Step::Late);
+        }
+        if world.others > 0 {
+            if world.now.object.freeze.is_none() && guest.is_some() {
+                steps.push(Step::AnotherFreezes);
+            }
+            steps.push(Step::Delete);
         }
         if world.now.next(self.quiesce, world.clock).is_some() {
             steps.push(Step::Prompt);
@@ -269,6 +331,7 @@ impl Model for Histories {
                 world.now.guest = Some(Running {
                     instance: world.instances,
                     has_agent,
+                    changes: true,
                     frozen_until: None,
                     reported: false,
                 });
@@ -301,9 +364,33 @@ impl Model for Histories {
                 });
                 world.now.storage = Storage::Made(asked);
             }
+            Step::StorageFails => world.now.storage = Storage::Failed,
+            Step::AnotherFreezes => {
+                world.others -= 1;
+                world.now.is_another_on = true;
+                world.now.notes += 1;
+                let guest = world.now.guest.as_mut()?;
+                guest.frozen_until.get_or_insert(world.clock + TICKS);
+            }
+            Step::AnotherThaws => {
+                world.now.is_another_on = false;
+                world.now.notes += 1;
+                if let Some(guest) = &mut world.now.guest {
+                    guest.frozen_until = None;
+                }
+            }
+            Step::Changes => {
+                let guest = world.now.guest.as_mut()?;
+                guest.changes = false;
+            }
+            Step::Late => world.now.is_late = true,
+            Step::Delete => {
+                world.others -= 1;
+                world.now.object.is_leaving = true;
+            }
             Step::Prompt => {
                 let act = world.now.next(self.quiesce, world.clock)?;
-                world.carry_out(act, last.now.object)?;
+                world.carry_out(act, &last.now)?;
             }
             Step::Begin => {
                 world.late_steps -= 1;
@@ -326,9 +413,9 @@ impl Model for Histories {
                     return None;
                 };
                 world.late = Late::Idle;
-                let seen = world.view.object;
+                let view = world.view;
                 // It may be refused.
-                let _ = world.carry_out(act, seen);
+                let _ = world.carry_out(act, &view);
             }
             Step::Forget => world.late = Late::Idle,
         }
@@ -356,7 +443,7 @@ impl Model for Histories {
                         .now
                         .guest
                         .is_some_and(|guest| guest.frozen_until.is_some());
-                    model.quiesce != Quiesce::No || !frozen
+                    model.quiesce != Quiesce::No || !frozen || it.others == 0
                 },
             ),
             Property::always(
@@ -364,7 +451,8 @@ impl Model for Histories {
                 |model: &Self, it: &World| {
                     let is_idle =
                         it.late == Late::Idle && !matches!(it.now.storage, Storage::Asked(_));
-                    if !is_idle || it.now.next(model.quiesce, it.clock).is_some() {
+                    let is_final = is_idle && it.now.is_late;
+                    if !is_final || it.now.next(model.quiesce, it.clock).is_some() {
                         return true;
                     }
                     let frozen = it
@@ -373,7 +461,7 @@ impl Model for Histories {
                         .is_some_and(|guest| guest.frozen_until.is_some());
                     let failed = it.now.object.told.is_some_and(|it| it.is_err());
                     // What acts late may freeze it once more, until it goes on by itself.
-                    let goes_on = !frozen || model.late_steps > 0;
+                    let goes_on = !frozen || model.late_steps > 0 || it.others == 0;
                     let is_cleared = !failed || it.now.storage == Storage::None;
                     it.now.object.told.is_some() && goes_on && is_cleared
                 },
@@ -390,10 +478,11 @@ impl Model for Histories {
     }
 }
 
-fn check(quiesce: Quiesce, late_steps: u8, expected: &[&str]) {
+fn check(quiesce: Quiesce, (late_steps, others): (u8, u8), expected: &[&str]) {
     let histories = Histories {
         quiesce,
         late_steps,
+        others,
     };
     let checker = histories
         .checker()
@@ -421,15 +510,16 @@ fn check(quiesce: Quiesce, late_steps: u8, expected: &[&str]) {
 
 #[test]
 fn what_is_told_of_a_snapshot_is_true() {
-    let most = if super::is_long() { 2 } else { 1 };
-    for late_steps in 0..=most {
+    let bounds = if super::is_long() {
+        &[(0, 1), (1, 1), (2, 0)][..]
+    } else {
+        &[(0, 1), (1, 0)]
+    };
+    for bounds in bounds {
         let all = ["quiesced", "offline", "crash-consistent"];
-        check(Quiesce::IfPossible, late_steps, &all);
-        check(
-            Quiesce::Required,
-            late_steps,
-            &["quiesced", "offline", "failed"],
-        );
-        check(Quiesce::No, late_steps, &["offline", "crash-consistent"]);
+        check(Quiesce::IfPossible, *bounds, &all);
+        let all = ["quiesced", "offline", "failed"];
+        check(Quiesce::Required, *bounds, &all);
+        check(Quiesce::No, *bounds, &["offline", "crash-consistent"]);
     }
 }

@@ -8,7 +8,7 @@ use kite_disks::{Disk, Fill, From, Machine, Mark, Power, Request, Seen, Snapshot
 /// How many disks, requests and snapshots a history can have.
 pub const MOST: usize = 6;
 pub const DISKS: [&str; MOST] = ["d1", "d2", "d3", "d4", "d5", "d6"];
-pub const REQUESTS: [&str; MOST] = ["r1", "r2", "r3", "r4", "r5", "r6"];
+
 pub const SNAPSHOTS: [&str; 2] = ["s1", "s2"];
 
 /// For how long a disk is kept. The clock ticks in the same.
@@ -99,20 +99,29 @@ pub struct Driver {
     pub is_early: bool,
 }
 
-fn mark(it: Marked) -> Mark<'static> {
+/// When the request of this number was made.
+pub fn asked_at(request: u8) -> Timestamp {
+    Timestamp::from_second(1000 + i64::from(request)).unwrap()
+}
+
+/// The number of the request that was made then.
+pub fn request(at: Timestamp) -> u8 {
+    u8::try_from(at.as_second() - 1000).unwrap()
+}
+
+fn mark(it: Marked) -> Mark {
     Mark {
         turn: it.turn.into(),
-        request: it.request.map(|it| REQUESTS[usize::from(it)]),
+        request: it.request.map(asked_at),
         since: it.since.map_or(Timestamp::MIN, time),
     }
 }
 
-pub fn unmark(it: Mark<'_>) -> Marked {
-    let request = |name: &str| REQUESTS.iter().position(|it| *it == name).unwrap();
+pub fn unmark(it: Mark) -> Marked {
     let since = (it.since != Timestamp::MIN).then(|| it.since.as_second().try_into().unwrap());
     Marked {
         turn: it.turn.try_into().unwrap(),
-        request: it.request.map(|it| request(it).try_into().unwrap()),
+        request: it.request.map(request),
         since,
     }
 }
@@ -136,7 +145,7 @@ impl Api {
                 name: DISKS[place],
                 generation: u32::try_from(place + 1).unwrap(),
                 mark: disk.mark.map(mark),
-                made_for: disk.made_for.map(|it| REQUESTS[usize::from(it)]),
+                made_for: disk.made_for.map(asked_at),
                 copy_of: disk.copy_of.map(|it| SNAPSHOTS[usize::from(it)]),
                 fill: disk.fill,
                 is_proven: disk.is_proven,
@@ -147,7 +156,7 @@ impl Api {
         let machine = self.machine.map(|it| Machine {
             disk: DISKS[usize::from(it.disk)],
             generation: u32::from(it.disk) + 1,
-            mark: mark(it.mark),
+            mark: Some(mark(it.mark)),
         });
         let power = match self.instance {
             Some(Instance { disk, runs: true }) => Power::Runs {
@@ -157,7 +166,7 @@ impl Api {
             _ => Power::Changes,
         };
         let request = self.request.map(|asked| Request {
-            at: REQUESTS[usize::from(asked.at)],
+            at: asked_at(asked.at),
             from: match asked.from {
                 Source::Image => From::Image,
                 Source::Former(disk) => From::Former(DISKS[usize::from(disk)]),
@@ -165,7 +174,7 @@ impl Api {
                     Some(snapshot) if !snapshot.is_leaving => {
                         From::Snapshot(SNAPSHOTS[usize::from(it)])
                     }
-                    _ => From::Unusable,
+                    _ => From::Unusable(SNAPSHOTS[usize::from(it)]),
                 },
             },
         });
@@ -179,6 +188,7 @@ impl Api {
             .collect();
         then(&Seen {
             disks: &disks,
+            others: 0,
             machine,
             power,
             request,

@@ -14,8 +14,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "deletes the former disk while its successor may still be copied",
         file: PLAN,
         edits: &[(
-            "is_proven && left.is_none()",
-            "current.is_some_and(|it| it.fill == Fill::Done) && left.is_none()",
+            "it.is_proven && it.fill == Fill::Done && !it.is_leaving",
+            "it.fill == Fill::Done && !it.is_leaving",
         )],
         first: (Model, ""),
     },
@@ -24,8 +24,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "deletes the former disk at once",
         file: PLAN,
         edits: &[(
-            "is_proven && left.is_none()",
-            "is_proven && (left.is_none() || true)",
+            "own.turn < mark.turn && left.is_none()",
+            "own.turn < mark.turn && (left.is_none() || true)",
         )],
         first: (Model, ""),
     },
@@ -54,8 +54,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "carries out a request again and again",
         file: PLAN,
         edits: &[(
-            "seen.request.filter(|it| mark.request != Some(it.at))",
-            "seen.request.filter(|it| mark.request != Some(it.at) || true)",
+            "seen.request.filter(|it| mark.request.is_none_or(|last| it.at > last))",
+            "seen.request.filter(|it| mark.request.is_none_or(|last| it.at > last) || true)",
         )],
         first: (Model, ""),
     },
@@ -64,8 +64,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "points the machine back by marks that are older than its own",
         file: SEEN,
         edits: &[(
-            "mark.turn <= machine.mark.turn",
-            "mark.turn <= machine.mark.turn && false",
+            "marks.chain(told.map(|(mark, _)| mark))",
+            "marks.chain(told.map(|(mark, _)| mark).filter(|_| false))",
         )],
         first: (Model, ""),
     },
@@ -90,16 +90,6 @@ pub(super) const ALL: &[Mutation] = &[
         first: (Model, ""),
     },
     Mutation {
-        name: "disk-of-an-earlier-request",
-        what: "takes a disk that has been the machine's for the copy that is asked for",
-        file: PLAN,
-        edits: &[(
-            "disk.mark.is_none() && !disk.is_leaving",
-            "!disk.is_leaving",
-        )],
-        first: (Model, ""),
-    },
-    Mutation {
         name: "proven-by-another-disk",
         what: "takes a disk for proven because a guest runs on whatever disk",
         file: PLAN,
@@ -120,20 +110,13 @@ pub(super) const ALL: &[Mutation] = &[
         first: (Model, ""),
     },
     Mutation {
-        name: "decided-by-an-old-word",
-        what: "decides without reading again what the owner says",
-        file: PLAN,
-        edits: &[(
-            "!matches!(self, Self::Make { .. })",
-            "!matches!(self, Self::Make { .. } | Self::Mark { .. })",
-        )],
-        first: (Model, "old_word"),
-    },
-    Mutation {
         name: "former-disk-gone-with-the-present",
         what: "deletes the former disk while somebody deletes the present one",
         file: PLAN,
-        edits: &[("it.is_proven && !it.is_leaving", "it.is_proven")],
+        edits: &[(
+            "it.is_proven && it.fill == Fill::Done && !it.is_leaving",
+            "it.is_proven && it.fill == Fill::Done",
+        )],
         first: (Model, ""),
     },
     Mutation {
@@ -141,8 +124,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "takes a disk for a former one that the machine still points at, or did last",
         file: PLAN,
         edits: &[(
-            "let is_proven = is_sure && !is_behind(seen, mark);",
-            "let is_proven = is_sure;",
+            "let is_sure = is_sure && !is_behind(seen, mark, current);",
+            "let is_sure = is_sure && (!is_behind(seen, mark, current) || true);",
         )],
         first: (Model, ""),
     },
@@ -209,8 +192,38 @@ pub(super) const ALL: &[Mutation] = &[
         what: "leaves behind what storage has cut of a snapshot that failed",
         file: TAKING,
         edits: &[(
-            "(None, Err(_), Cut::Asked | Cut::Made(_)) => Next::Discard,",
-            "(None, Err(_), Cut::Asked) => Next::Discard,",
+            "Cut::Asked | Cut::Failed | Cut::Made(_)) => Next::Discard,",
+            "Cut::Asked | Cut::Failed) => Next::Discard,",
+        )],
+        first: (Model, "taking"),
+    },
+    Mutation {
+        name: "asked-for-disk-deleted",
+        what: "deletes the former disk that somebody has just asked for",
+        file: PLAN,
+        edits: &[(
+            "open.is_some_and(|it| it.from == From::Former(disk.name))",
+            "open.is_some_and(|it| it.from == From::Former(disk.name)) && false",
+        )],
+        first: (Model, ""),
+    },
+    Mutation {
+        name: "moved-pointer-believed",
+        what: "takes the disk for the machine's that somebody else has pointed it at",
+        file: SEEN,
+        edits: &[(
+            "(is_there(it), it.is_proven, it.generation)",
+            "(it.is_proven && !is_there(it), it.generation)",
+        )],
+        first: (Model, ""),
+    },
+    Mutation {
+        name: "frozen-by-another",
+        what: "takes what another has frozen for its own",
+        file: TAKING,
+        edits: &[(
+            "(_, None) if is_frozen || seen.is_another_on => wait,",
+            "(_, None) if seen.is_another_on => wait,",
         )],
         first: (Model, "taking"),
     },
