@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::Input;
+use kite_ssh_relay::fuzzing::Decisions;
+
 use crate::proxy::{ProxyError, read_header};
 
 /// More than any header that is taken.
@@ -11,7 +12,7 @@ const MOST_READ: usize = 16 + 4096;
 /// A header is read or refused, and what was understood is what was meant,
 /// whatever comes behind it. Of that not a byte is touched.
 pub fn check(data: &[u8]) {
-    let (header, meant) = make(&mut Input::new(data));
+    let (header, meant) = make(&mut Decisions::new(data));
     for behind in [b"SSH-2.0-x\r\n".as_slice(), b"\r\n\r\n\0", b"", b"PROXY"] {
         let stream = [&header, behind].concat();
         let mut rest = stream.as_slice();
@@ -36,7 +37,7 @@ fn read(stream: &mut &[u8]) -> Result<Option<SocketAddr>, String> {
 }
 
 /// A header, and the source that it names if it is a right one.
-fn make(input: &mut Input<'_>) -> (Vec<u8>, Option<SocketAddr>) {
+fn make(input: &mut Decisions<'_>) -> (Vec<u8>, Option<SocketAddr>) {
     match input.byte() % 4 {
         0 => (input.bytes(usize::MAX).to_vec(), None),
         1 => version_1(input),
@@ -59,7 +60,7 @@ fn make(input: &mut Input<'_>) -> (Vec<u8>, Option<SocketAddr>) {
     }
 }
 
-fn address(input: &mut Input<'_>, v4: bool) -> IpAddr {
+fn address(input: &mut Decisions<'_>, v4: bool) -> IpAddr {
     let mut octets = [0; 16];
     octets.fill_with(|| input.byte());
     if v4 {
@@ -70,11 +71,11 @@ fn address(input: &mut Input<'_>, v4: bool) -> IpAddr {
     }
 }
 
-fn port(input: &mut Input<'_>) -> u16 {
+fn port(input: &mut Decisions<'_>) -> u16 {
     u16::from_be_bytes([input.byte(), input.byte()])
 }
 
-fn version_1(input: &mut Input<'_>) -> (Vec<u8>, Option<SocketAddr>) {
+fn version_1(input: &mut Decisions<'_>) -> (Vec<u8>, Option<SocketAddr>) {
     let v4 = input.byte().is_multiple_of(2);
     let (source, to) = (address(input, v4), address(input, v4));
     let (source_port, to_port) = (port(input), port(input));
@@ -86,7 +87,7 @@ fn version_1(input: &mut Input<'_>) -> (Vec<u8>, Option<SocketAddr>) {
     )
 }
 
-fn version_2(input: &mut Input<'_>) -> (Vec<u8>, Option<SocketAddr>) {
+fn version_2(input: &mut Decisions<'_>) -> (Vec<u8>, Option<SocketAddr>) {
     let v4 = input.byte().is_multiple_of(2);
     let (source, to) = (address(input, v4), address(input, v4));
     let (source_port, to_port) = (port(input), port(input));

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use kite_ssh_relay::fuzzing::Decisions;
 use serde_json::Value;
 
-use super::Input;
 use crate::recording::cast::{Encoder, Event};
 
 /// Each event is a line of the format, and together the lines have every
 /// character that was printed, however the bytes were cut.
 pub fn check(data: &[u8]) {
-    let mut input = Input::new(data);
+    let mut input = Decisions::new(data);
     let mut encoder = Encoder::default();
     let (mut printed, mut out, mut resizes) = (Vec::new(), Vec::new(), 0_usize);
     let mut at = Duration::ZERO;

@@ -12,8 +12,10 @@ pub fn is_needed(disk: &Disk<'_>, snapshots: &[Snapshot<'_>]) -> bool {
 }
 
 /// Whether the snapshot `name` may be deleted: none of `copies`, of whatever machine or image,
-/// is still copied from it, and none of the `requests` that are open names it.
+/// is still copied from it, and none of the open `requests` is to be made from it.
 ///
+/// To be asked before a schedule deletes it, and before its data goes. The copies are read
+/// after it was seen that the snapshot is on its way out, since from then on none is begun.
 /// That a copy is called done is no proof. What no guest runs on, such as an image, is proven
 /// by whoever has attached and read it.
 #[must_use]

@@ -14,8 +14,8 @@
 //!   is no request. That outlives a status that is lost, as in a backup.
 //! - Who copies may say too early that it is done, and a snapshot may die with the disk that
 //!   it was taken of and be called ready all the same. So a disk goes only when its
-//!   successor is *proven* (a guest has run on it), and when no snapshot needs it; a snapshot goes when nothing is copied
-//!   from it.
+//!   successor is *proven* (a guest has run on it), and when no snapshot needs it; a snapshot
+//!   goes when nothing is copied from it.
 //!
 //! ```
 //! use std::time::Duration;
@@ -53,9 +53,8 @@
 //!
 //! # What an act rests on
 //!
-//! Whoever carries an [`Act`] out sees to it that it is refused where the cluster is not as
-//! it was seen; how is said at each. Those that [`Act::is_certain`] are planned once more,
-//! from what was read afresh for it.
+//! Whoever carries an [`Act`] out reads all afresh and plans once more before, and sees to it
+//! that the act is refused where the cluster is not as it was seen then; how is said at each.
 //!
 //! # Map
 //!

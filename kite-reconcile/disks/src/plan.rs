@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::hold::is_needed;
 use crate::seen::{Disk, Fill, From, Mark, Power, Request, Seen};
 
-/// A step. Which object it rests on, and how it has to be refused where that has changed, is
-/// said at each. The version of a disk is that of the object which carries its mark.
+/// A step, which is planned once more from what was read afresh before it is carried out. Which
+/// object it rests on, and how it has to be refused where that has changed, is said at each. The version of a disk is that of the object which carries its mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Act<'a> {
-    /// Makes a disk of this number, with the request's value on it. Refused if there is one.
+    /// Makes a disk of this number, with the request's time on it. Refused if there is one.
     Make {
         /// Its number.
         generation: u32,
@@ -46,14 +46,6 @@ pub enum Act<'a> {
         /// The disk's name.
         disk: &'a str,
     },
-}
-
-impl Act<'_> {
-    /// Whether it is planned again from what was read for it, before it is carried out.
-    #[must_use]
-    pub fn is_certain(&self) -> bool {
-        !matches!(self, Self::Make { .. })
-    }
 }
 
 /// How a request stands.
@@ -121,16 +113,16 @@ pub fn plan<'a>(seen: &Seen<'a>) -> Plan<'a> {
     let open = seen
         .request
         .filter(|it| mark.request.is_none_or(|last| it.at > last));
-    match open {
-        _ if is_behind(seen, mark, current) => point(seen, mark, current, &mut plan),
-        Some(request) => plan.standing = serve(seen, request, mark, &mut plan.acts),
-        None if current.is_none() => plan.standing = Standing::Lost,
-        None => {}
+    match (current, open) {
+        (Some(disk), _) if is_behind(seen, mark, disk) => point(seen, mark, disk, &mut plan),
+        (_, Some(request)) => plan.standing = serve(seen, request, mark, &mut plan.acts),
+        (None, None) => plan.standing = Standing::Lost,
+        (Some(_), None) => {}
     }
     if let Some(current) = current {
         prove(seen, current, mark, &mut plan);
     }
-    clear(seen, current, (mark, open), &mut plan);
+    clear(seen, current, mark, open, &mut plan);
     plan
 }
 
@@ -175,25 +167,22 @@ fn unmarked<'a>(
         .machine
         .and_then(|it| Some((seen.disk(it.disk)?, it.mark?)));
     let current = current.map(|it| (it, mark));
-    let lacks = |(disk, mark): &(&Disk<'_>, Mark)| disk.mark.is_none_or(|it| it.turn != mark.turn);
-    let pointed = told.filter(|(disk, _)| disk.mark.is_none());
+    let lacks =
+        |(disk, mark): &(&Disk<'_>, Mark)| disk.own_mark().is_none_or(|own| own.turn < mark.turn);
+    // Not of what others have pointed it at, which has a mark of its own.
+    let is_own = |(disk, _): &(&Disk<'_>, Mark)| disk.mark.is_none();
+    let pointed = told.filter(|it| is_own(it) && lacks(it));
     pointed.or_else(|| current.filter(lacks))
 }
 
 /// Whether the machine does not have the mark yet that is the highest, or somebody else has
 /// pointed it elsewhere.
-fn is_behind(seen: &Seen<'_>, mark: Mark, current: Option<&Disk<'_>>) -> bool {
-    seen.machine.is_none_or(|it| {
-        let is_elsewhere = current.is_some_and(|disk| disk.name != it.disk);
-        is_elsewhere || it.mark.is_none_or(|own| own.turn < mark.turn)
-    })
+fn is_behind(seen: &Seen<'_>, mark: Mark, current: &Disk<'_>) -> bool {
+    seen.machine
+        .is_none_or(|it| it.disk != current.name || it.mark.is_none_or(|own| own.turn < mark.turn))
 }
 
-fn point<'a>(seen: &Seen<'a>, mark: Mark, disk: Option<&Disk<'a>>, plan: &mut Plan<'a>) {
-    // Without a machine there is no mark but a disk's.
-    let Some(disk) = disk else {
-        return;
-    };
+fn point<'a>(seen: &Seen<'a>, mark: Mark, disk: &Disk<'a>, plan: &mut Plan<'a>) {
     plan.standing = Standing::Switching;
     let is_there = seen.machine.is_some_and(|it| it.disk == disk.name);
     if seen.power == Power::Off || is_there {
@@ -218,7 +207,7 @@ fn serve<'a>(
 ) -> Standing {
     let target = match request.from {
         From::Former(name) => {
-            let kept = seen.disk(name).filter(|it| it.mark.is_some());
+            let kept = seen.disk(name).filter(|it| it.own_mark().is_some());
             match kept.filter(|it| it.fill == Fill::Done && !it.is_leaving) {
                 Some(kept) => kept,
                 None => return Standing::Refused(Refusal::Former),
@@ -264,8 +253,8 @@ fn serve<'a>(
     Standing::Switching
 }
 
-/// Whether the disk was made for the request. One that has been the machine's was made for an
-/// earlier one of that value, and has been written to.
+/// Whether the disk was made for the request. One that has been the machine's may have been
+/// written to.
 fn is_made_for(disk: &Disk<'_>, request: Request<'_>) -> bool {
     let is_same = match request.from {
         From::Snapshot(name) | From::Unusable(name) => disk.copy_of == Some(name),
@@ -277,10 +266,7 @@ fn is_made_for(disk: &Disk<'_>, request: Request<'_>) -> bool {
 
 fn prove<'a>(seen: &Seen<'a>, current: &Disk<'a>, mark: Mark, plan: &mut Plan<'a>) {
     let on = Power::Runs { on: current.name };
-    let has_mark = |own: Option<Mark>| own.is_some_and(|own| own.turn == mark.turn);
-    let machine = seen.machine.filter(|it| has_mark(it.mark));
-    let points_there = machine.is_some_and(|it| it.disk == current.name);
-    let runs = points_there && seen.power == on;
+    let runs = !is_behind(seen, mark, current) && seen.power == on;
     if runs && current.fill == Fill::Done && !current.is_proven && !current.is_leaving {
         plan.acts.push(Act::Prove { disk: current.name });
     }
@@ -290,14 +276,15 @@ fn prove<'a>(seen: &Seen<'a>, current: &Disk<'a>, mark: Mark, plan: &mut Plan<'a
 fn clear<'a>(
     seen: &Seen<'a>,
     current: Option<&Disk<'a>>,
-    (mark, open): (Mark, Option<Request<'a>>),
+    mark: Mark,
+    open: Option<Request<'a>>,
     plan: &mut Plan<'a>,
 ) {
     let asked = open.map(|it| it.at);
     // As long as the machine does not point there, the former one is not former. And where
     // somebody deletes the machine's disk, the former one may be all that is left.
-    let is_sure = current.is_some_and(|it| it.is_proven && it.fill == Fill::Done && !it.is_leaving);
-    let is_sure = is_sure && !is_behind(seen, mark, current);
+    let is_whole = |it: &Disk<'_>| it.is_proven && it.fill == Fill::Done && !it.is_leaving;
+    let is_sure = current.is_some_and(|it| is_whole(it) && !is_behind(seen, mark, it));
     let left = left(seen, mark);
     for disk in seen.disks {
         let is_current = current.is_some_and(|it| it.name == disk.name);
@@ -305,9 +292,8 @@ fn clear<'a>(
         if is_current || is_wanted || disk.is_leaving || is_used(seen, disk) {
             continue;
         }
-        // The first one is not made for a request, and may have lost its mark.
-        let first = disk.made_for.is_none().then_some(Mark::FIRST);
-        let is_over = match disk.mark.or(first) {
+        let own = disk.own_mark();
+        let is_over = match own {
             // Of the same turn: nobody knows who has seen it as the machine's.
             Some(own) => is_sure && own.turn < mark.turn && left.is_none(),
             // It has nothing of its own, and nobody asks for it any more.
@@ -315,7 +301,7 @@ fn clear<'a>(
         };
         if is_over && !is_needed(disk, seen.snapshots) {
             plan.acts.push(Act::Delete { disk: disk.name });
-        } else if is_sure && disk.mark.is_some() {
+        } else if is_sure && own.is_some() {
             plan.look_again = left;
         }
     }

@@ -47,7 +47,7 @@ pub enum Invalid {
     /// It comes more often than is allowed.
     #[error(
         "schedule {schedule:?} comes {gap} minutes after it came, and snapshots may be taken \
-         every {least} minutes at most"
+         every {least} minutes at most: write one that comes less often"
     )]
     TooOften {
         /// What was given.
@@ -61,7 +61,8 @@ pub enum Invalid {
 
 impl Schedule {
     /// Reads the five fields of a cron pattern, in `zone` by its IANA name or in UTC. Between
-    /// two times there are to be `least`.
+    /// two times there are to be `least`. Zones are those of the system's database
+    /// (`/usr/share/zoneinfo`).
     ///
     /// # Errors
     /// What is wrong with it, in words for who wrote it.
@@ -161,7 +162,7 @@ pub struct Seen<'a> {
     pub keep: usize,
     /// After how many failures in a row no more are tried.
     pub most_failures: usize,
-    /// Whether nobody is to be begun now.
+    /// Whether none is to be begun now.
     pub is_paused: bool,
     /// Whether nothing was written since the last good one.
     pub is_unchanged: bool,
@@ -252,10 +253,8 @@ fn too_old<'a>(seen: &Seen<'a>) -> Vec<&'a str> {
         .filter(|it| it.state == State::Good)
         .collect();
     good.sort_by_key(|it| std::cmp::Reverse(it.at));
-    let newest = good.first().map(|it| it.name);
     let unprotected = good.iter().filter(|it| !it.is_protected);
     let old = unprotected.skip(seen.keep.max(1)).map(|it| it.name);
-    let old = old.filter(|it| Some(*it) != newest);
     // What has failed is told of until there is another.
     let last = seen.taken.iter().map(|it| it.at).max();
     let failed = seen.taken.iter().filter(|it| it.state == State::Failed);

@@ -44,7 +44,7 @@ pub struct Disk<'a> {
     pub name: &'a str,
     /// Its number among the machine's, from 1. It is in the name.
     pub generation: u32,
-    /// None: it has never been the machine's.
+    /// None: it has never been the machine's, but for the first one.
     pub mark: Option<Mark>,
     /// The request for which it was made, by its time; none for the first one.
     pub made_for: Option<Timestamp>,
@@ -73,6 +73,12 @@ impl<'a> Disk<'a> {
             is_proven: false,
             is_leaving: false,
         }
+    }
+
+    /// Its mark. The first one has one even where it is not written.
+    pub(crate) fn own_mark(&self) -> Option<Mark> {
+        let first = self.made_for.is_none().then_some(Mark::FIRST);
+        self.mark.or(first)
     }
 }
 
@@ -164,7 +170,7 @@ impl<'a> Seen<'a> {
     /// The highest mark there is, and the disk of it: the machine's. No disk: it is lost.
     pub(crate) fn current(&self) -> Option<(Mark, Option<&'a Disk<'a>>)> {
         let told = self.machine.and_then(|it| Some((it.mark?, it.disk)));
-        let marks = self.disks.iter().filter_map(|it| it.mark);
+        let marks = self.disks.iter().filter_map(Disk::own_mark);
         let turns = marks.chain(told.map(|(mark, _)| mark));
         let Some(turn) = turns.map(|it| it.turn).max() else {
             // Nothing has a mark: the machine has its first disk.
@@ -181,7 +187,10 @@ impl<'a> Seen<'a> {
             return Some((mark, None));
         }
         let pointed = told.filter(|(mark, _)| mark.turn == turn);
-        let own = self.disks.iter().filter_map(|it| Some((it.mark?, it)));
+        let own = self
+            .disks
+            .iter()
+            .filter_map(|it| Some((it.own_mark()?, it)));
         let own = own.filter(|(mark, _)| mark.turn == turn);
         // Two of one turn are two decisions that nobody knew of: one that a guest has run on
         // is the machine's.

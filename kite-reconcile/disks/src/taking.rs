@@ -137,7 +137,8 @@ pub enum Failed {
     Deleted,
 }
 
-/// What is to be done next. All of it is decided by what was read afresh, the guest last.
+/// What is to be done next. All of it is decided by what was read afresh: how far storage is
+/// before the machine, and its guest last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Next<'a> {
     /// Nothing, until something changes.

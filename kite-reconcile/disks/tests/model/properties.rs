@@ -3,7 +3,8 @@
 use kite_disks::{Fill, Standing};
 use stateright::Property;
 
-use crate::histories::{Busy, Histories, Step, World};
+use crate::histories::{Histories, Step};
+use crate::state::{Busy, World};
 use crate::world::Data;
 
 pub fn all() -> Vec<Property<Histories>> {
@@ -21,6 +22,7 @@ pub fn all() -> Vec<Property<Histories>> {
         }),
         Property::always("a copy is fresh", |_, it: &World| !it.harm.is_stale),
         Property::always("no copy is broken", |_, it: &World| !it.harm.broke_a_copy),
+        Property::always("no number is used again", |_, it: &World| !it.harm.reused),
         Property::always("a good disk is there", a_good_one_is_there),
         Property::always("what is proven is whole", proven_is_whole),
         Property::always(
@@ -47,15 +49,14 @@ pub fn all() -> Vec<Property<Histories>> {
 
 /// Unless others have deleted a disk, or its owner the machine.
 fn a_good_one_is_there(_: &Histories, world: &World) -> bool {
-    let is_whole = |uid: u8| matches!(world.volumes[usize::from(uid)], Data::Whole(_));
     let is_told = world.robbed != 0 || world.api.is_ended;
-    is_told || is_whole(world.pointed) || is_whole(world.ran)
+    is_told || world.good().next().is_some()
 }
 
 fn proven_is_whole(_: &Histories, world: &World) -> bool {
     let disks = world.api.disks.iter().flatten();
     let mut proven = disks.filter(|it| it.is_proven);
-    proven.all(|it| matches!(world.volumes[usize::from(it.uid)], Data::Whole(_)))
+    proven.all(|it| world.volumes[usize::from(it.uid)] == Data::Whole)
 }
 
 fn snapshots_are_whole(_: &Histories, world: &World) -> bool {
@@ -65,7 +66,7 @@ fn snapshots_are_whole(_: &Histories, world: &World) -> bool {
         let is_robbed = world.robbed & (1 << world.cut_of[at]) != 0;
         let is_protected = world.api.snapshots[at].is_some_and(|it| it.is_protected);
         let is_told = world.api.is_ended && !is_protected;
-        is_robbed || is_told || matches!(world.cuts[at], Data::Whole(_))
+        is_robbed || is_told || world.cuts[at] == Data::Whole
     })
 }
 
@@ -85,25 +86,26 @@ fn all_is_done(model: &Histories, world: &World) -> bool {
         return disks.all(|(at, disk)| disk.is_none() || is_needed(at));
     };
     let asked = world.api.request.map(|it| it.at);
+    let answered = machine.mark.and_then(|it| it.request);
     let is_answered = match standing {
-        Standing::Settled => asked.is_none() || machine.mark.request >= asked,
-        Standing::Refused(_) => machine.mark.request < asked,
+        Standing::Settled => asked.is_none() || answered >= asked,
+        Standing::Refused(_) => answered < asked,
         Standing::Lost => world.robbed != 0,
         Standing::Copying | Standing::Stopping | Standing::Switching => false,
     };
     let is_proven = world.is_sure();
-    let is_kept = machine.mark.since.is_some_and(|it| it >= world.clock);
+    let since = machine.mark.and_then(|it| it.since);
+    let is_kept = since.is_some_and(|it| it >= world.clock);
     let mut others = (0u8..)
         .zip(&world.api.disks)
         .filter(|(at, _)| *at != machine.disk);
     let is_clear = others.all(|(at, disk)| {
         let Some(disk) = disk else { return true };
-        match disk.mark {
+        if disk.mark.is_some() || disk.made_for.is_none() {
+            is_kept || !is_proven || is_needed(at)
+        } else {
             // Told of, until something else is asked for.
-            None => {
-                disk.made_for == asked && disk.fill == Fill::Failed && machine.mark.request < asked
-            }
-            Some(_) => is_kept || !is_proven || is_needed(at),
+            disk.made_for == asked && disk.fill == Fill::Failed && answered < asked
         }
     });
     is_answered && is_clear

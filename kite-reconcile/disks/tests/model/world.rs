@@ -37,7 +37,7 @@ pub struct DiskObject {
 pub struct MachineObject {
     pub uid: u8,
     pub disk: u8,
-    pub mark: Marked,
+    pub mark: Option<Marked>,
     pub is_halted: bool,
 }
 
@@ -80,13 +80,13 @@ pub struct Api {
     pub snapshots: [Option<SnapshotObject>; 2],
 }
 
-/// What is in a volume, or in a snapshot, by the number of what was written last.
+/// What is in a volume, or in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Data {
     None,
     /// It is being copied. None: from an image.
     Copying(Option<u8>),
-    Whole(u8),
+    Whole,
     Broken,
 }
 
@@ -156,7 +156,7 @@ impl Api {
         let machine = self.machine.map(|it| Machine {
             disk: DISKS[usize::from(it.disk)],
             generation: u32::from(it.disk) + 1,
-            mark: Some(mark(it.mark)),
+            mark: it.mark.map(mark),
         });
         let power = match self.instance {
             Some(Instance { disk, runs: true }) => Power::Runs {

@@ -94,7 +94,7 @@ pub(super) const ALL: &[Mutation] = &[
         what: "takes a disk for proven because a guest runs on whatever disk",
         file: PLAN,
         edits: &[(
-            "let runs = points_there && seen.power == on;",
+            "let runs = !is_behind(seen, mark, current) && seen.power == on;",
             "let runs = seen.power == on || matches!(seen.power, Power::Runs { .. });",
         )],
         first: (Model, ""),
@@ -123,10 +123,7 @@ pub(super) const ALL: &[Mutation] = &[
         name: "former-before-the-change",
         what: "takes a disk for a former one that the machine still points at, or did last",
         file: PLAN,
-        edits: &[(
-            "let is_sure = is_sure && !is_behind(seen, mark, current);",
-            "let is_sure = is_sure && (!is_behind(seen, mark, current) || true);",
-        )],
+        edits: &[("is_whole(it) && !is_behind(seen, mark, it)", "is_whole(it)")],
         first: (Model, ""),
     },
     Mutation {
