@@ -16,6 +16,13 @@ pub const GUEST_STOPPED: Stage = Stage::new("GuestStopped");
 pub const GUEST_SEEN: Stage = Stage::new("GuestSeen");
 /// The target node of a migration is prepared. Rules select the instance.
 pub const MIGRATION_PREPARED: Stage = Stage::new("MigrationPrepared");
+/// The agent in a guest has frozen its file systems. Rules select the instance, as with the next
+/// two.
+pub const GUEST_FROZEN: Stage = Stage::new("GuestFrozen");
+/// The agent in a guest has let its file systems go on.
+pub const GUEST_THAWED: Stage = Stage::new("GuestThawed");
+/// The node has heard from the agent whether file systems are frozen.
+pub const FREEZE_SEEN: Stage = Stage::new("FreezeSeen");
 /// A migration has begun to copy. Rules select the instance.
 pub const MIGRATION_STARTED: Stage = Stage::new("MigrationStarted");
 /// A migration has copied everything. Rules select the instance.
@@ -44,6 +51,7 @@ pub fn demo_rules() -> Rules {
         (DISK_STEP, ms(200)),
         (GUEST_BOOTED, ms(400)),
         (GUEST_STOPPED, ms(400)),
+        (FREEZE_SEEN, ms(500)),
         (MIGRATION_PREPARED, ms(200)),
         (MIGRATION_STARTED, ms(100)),
         (MIGRATION_DONE, ms(700)),

@@ -99,7 +99,8 @@ pub fn play(
     let machines = machines(guests);
     let subresources =
         VmSubresources::new(cluster.control_plane_client(), Arc::clone(cluster.clock()))
-            .with_guests(Arc::clone(&machines));
+            .with_guests(Arc::clone(&machines))
+            .with_rules(rules);
     cluster.extend(SUBRESOURCES, Arc::new(subresources));
     let (client, clock) = (cluster.control_plane_client(), cluster.clock());
     let actors = everything_with(guests, machines);

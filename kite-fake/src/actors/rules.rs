@@ -27,8 +27,18 @@ impl Stage {
     pub const CLAIM_BOUND: Self = Self::new("ClaimBound");
     /// A Service or an Ingress gets its external address.
     pub const LOAD_BALANCER_ADDRESS: Self = Self::new("LoadBalancerAddress");
-    /// A snapshot of a claim can be used. Rules select the `VolumeSnapshot`.
+    /// A snapshot of a claim is cut: it has what is on the volume then. Rules select the
+    /// `VolumeSnapshot`, as with the next three.
+    pub const SNAPSHOT_CUT: Self = Self::new("SnapshotCut");
+    /// A snapshot of a claim can be used.
     pub const SNAPSHOT_READY: Self = Self::new("SnapshotReady");
+    /// It is known how large a snapshot of a claim is.
+    pub const SNAPSHOT_SIZED: Self = Self::new("SnapshotSized");
+    /// A deleted snapshot of a claim is gone from its storage.
+    pub const SNAPSHOT_DELETED: Self = Self::new("SnapshotDeleted");
+    /// The data of a volume are there whose claim was bound before
+    /// ([`Driver::binds_early`](super::storage::Driver)). Rules select the volume.
+    pub const COPY_DONE: Self = Self::new("CopyDone");
     /// A certificate is issued.
     pub const CERTIFICATE_ISSUED: Self = Self::new("CertificateIssued");
     /// A Gateway or a route is accepted and in effect.
@@ -207,7 +217,9 @@ impl Rules {
             (Stage::POD_STOPPED, ms(100)),
             (Stage::CLAIM_BOUND, ms(50)),
             (Stage::LOAD_BALANCER_ADDRESS, ms(300)),
-            (Stage::SNAPSHOT_READY, ms(300)),
+            (Stage::SNAPSHOT_CUT, ms(100)),
+            (Stage::SNAPSHOT_READY, ms(200)),
+            (Stage::COPY_DONE, ms(1000)),
             (Stage::CERTIFICATE_ISSUED, ms(300)),
             (Stage::ROUTE_PROGRAMMED, ms(300)),
         ])

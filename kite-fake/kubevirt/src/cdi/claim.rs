@@ -6,6 +6,7 @@ use kite_fake::actors::objects::{Objects, controller_reference, uid};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
+use super::smart_clone::{FINALIZER, SOURCE_NAMESPACE};
 use super::status::Family;
 use crate::kinds::DATA_VOLUME;
 
@@ -27,13 +28,15 @@ pub(super) async fn default_class(objects: Objects<'_>) -> Result<Option<String>
 
 /// The claim that `volume` gets. `class` is the cluster's default storage
 /// class, `profile` what the profile of its own class says, `source_size` the
-/// size of what it is cloned from.
+/// size of what it is cloned from, `cloned_within` the namespace where a snapshot is that it
+/// is cloned from.
 pub(super) fn claim_of(
     volume: &DynamicObject,
     family: Family,
     class: Option<&str>,
     profile: &Value,
     source_size: Option<&str>,
+    cloned_within: Option<&str>,
 ) -> Value {
     let spec = &volume.data["spec"];
     let storage = &spec["storage"];
@@ -92,7 +95,7 @@ pub(super) fn claim_of(
         };
         claim["resources"] = json!({"requests": {"storage": size}});
     }
-    json!({
+    let mut claim = json!({
         "metadata": {
             "name": volume.metadata.name,
             "namespace": volume.metadata.namespace,
@@ -101,7 +104,12 @@ pub(super) fn claim_of(
             "ownerReferences": [controller_reference(&DATA_VOLUME, volume)],
         },
         "spec": claim,
-    })
+    });
+    if let Some(within) = cloned_within {
+        claim["metadata"]["finalizers"] = json!([FINALIZER]);
+        claim["metadata"]["annotations"][SOURCE_NAMESPACE] = json!(within);
+    }
+    claim
 }
 
 fn labels(volume: &DynamicObject) -> Value {
@@ -146,7 +154,14 @@ mod tests {
     fn storage_is_completed_and_makes_room_for_the_file_system() {
         let resources = json!({"requests": {"storage": "20Gi"}});
         let volume = volume(&json!({"storage": {"resources": resources}}));
-        let claim = claim_of(&volume, Family::Clone, Some("fast"), &Value::Null, None);
+        let claim = claim_of(
+            &volume,
+            Family::Clone,
+            Some("fast"),
+            &Value::Null,
+            None,
+            None,
+        );
         assert_eq!(claim["spec"]["accessModes"], json!(["ReadWriteOnce"]));
         assert_eq!(claim["spec"]["storageClassName"], "fast");
         assert_eq!(
@@ -164,7 +179,7 @@ mod tests {
             "volumeMode": "Block",
             "resources": {"requests": {"storage": "1Gi"}},
         }}));
-        let claim = claim_of(&volume, Family::Import, None, &Value::Null, None);
+        let claim = claim_of(&volume, Family::Import, None, &Value::Null, None, None);
         assert_eq!(claim["spec"]["accessModes"], json!(["ReadWriteMany"]));
         assert_eq!(claim["spec"]["resources"]["requests"]["storage"], "1Gi");
         assert_eq!(claim["spec"].get("storageClassName"), None);
@@ -178,7 +193,7 @@ mod tests {
         ]});
         let of = |storage: Value| {
             let volume = volume(&json!({"storage": storage}));
-            let claim = claim_of(&volume, Family::Import, None, &profile, None);
+            let claim = claim_of(&volume, Family::Import, None, &profile, None, None);
             (
                 claim["spec"]["accessModes"][0].clone(),
                 claim["spec"]["volumeMode"].clone(),
@@ -192,7 +207,14 @@ mod tests {
     #[test]
     fn a_clone_without_a_size_takes_the_source_s() {
         let volume = volume(&json!({"storage": {}}));
-        let claim = claim_of(&volume, Family::Clone, None, &Value::Null, Some("3Gi"));
+        let claim = claim_of(
+            &volume,
+            Family::Clone,
+            None,
+            &Value::Null,
+            Some("3Gi"),
+            None,
+        );
         assert_eq!(claim["spec"]["resources"]["requests"]["storage"], "3Gi");
     }
 }

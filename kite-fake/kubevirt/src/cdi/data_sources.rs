@@ -71,7 +71,9 @@ impl Actor for DataSources {
                 "DataSource is ready to be consumed".to_owned(),
             ),
             Readiness::Missing { message, .. } => ("False", "NotFound", message),
-            Readiness::Filling { message } => ("False", "Pending", message),
+            Readiness::Filling { message } | Readiness::InUse { message } => {
+                ("False", "Pending", message)
+            }
         };
         let old = &source.data["status"]["conditions"][0];
         let now = context.now();

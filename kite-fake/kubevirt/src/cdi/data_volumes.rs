@@ -11,13 +11,14 @@ use kite_fake::actors::objects::Found;
 use kite_fake::actors::objects::{
     Objects, controller_reference, ignore_missing, is_controlled_by, is_deleting, text, uid,
 };
-use kite_fake::actors::storage::{SELECTED_NODE, bind, claim_size, is_bound, is_late_bound};
+use kite_fake::actors::storage::{SELECTED_NODE, claim_size, is_bound, is_late_bound};
 use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::claim::{claim_of, default_class};
+use super::smart_clone::{MADE_FOR, Progress, clean_up, clone};
 use super::source::{Readiness, Source, resolve};
 use super::status::{Family, Standing, status, steps_done};
 use crate::kinds::{DATA_SOURCE, DATA_VOLUME, STORAGE_PROFILE};
@@ -72,6 +73,9 @@ impl Actor for DataVolumes {
             keys.push(key);
         } else if change.kind == CLAIM {
             keys.push(Key::new(&DATA_VOLUME, key.namespace.as_deref(), &key.name));
+            let made_for = change.object.metadata.annotations.as_ref();
+            let made_for = made_for.and_then(|it| it.get(MADE_FOR)?.split_once('/'));
+            keys.extend(made_for.map(|(space, name)| Key::new(&DATA_VOLUME, Some(space), name)));
         } else if change.kind == DATA_SOURCE {
             // What a DataSource stands for is waited for through it.
             let source = Source::read(&change.object.data["spec"]["source"], key.space());
@@ -84,6 +88,12 @@ impl Actor for DataVolumes {
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
         let objects = Objects::new(context, self.name()).seeing(SEEN);
+        let claim = Key::new(&CLAIM, key.namespace.as_deref(), &key.name);
+        if let Some(claim) = objects.get(&claim).await?
+            && is_deleting(&claim)
+        {
+            clean_up(objects, &claim).await?;
+        }
         let Some(volume) = objects.get(key).await? else {
             return Ok(Next::Done);
         };
@@ -131,6 +141,9 @@ impl Disk<'_> {
         if let Some(next) = self.adopt().await? {
             return Ok(next);
         }
+        if let Some(next) = self.finish().await? {
+            return Ok(next);
+        }
         let (source, source_size) = match resolve(self.objects, self.volume).await? {
             Readiness::Ready { source, size } => (source, size),
             Readiness::Missing { reason, message } => {
@@ -142,9 +155,18 @@ impl Disk<'_> {
                 let standing = Standing::Scheduled { message };
                 return self.stand(Family::Clone, &standing).await;
             }
+            Readiness::InUse { message } => {
+                let standing = Standing::Scheduled { message };
+                self.stand(Family::Clone, &standing).await?;
+                return Ok(Next::Later(TRY_AGAIN));
+            }
         };
         let family = source.family();
-        let claim = match self.claim(family, source_size.as_deref()).await? {
+        let within = match &source {
+            Source::Snapshot { namespace, .. } => Some(namespace.as_str()),
+            _ => None,
+        };
+        let claim = match self.claim(family, source_size.as_deref(), within).await? {
             Ok(claim) => claim,
             Err(next) => return Ok(next),
         };
@@ -218,6 +240,26 @@ impl Disk<'_> {
         Ok(Some(next))
     }
 
+    /// One whose claim was bound by us before this was told.
+    async fn finish(&self) -> Result<Option<Next>, ActorError> {
+        let phase = text(self.volume, "/status/phase");
+        let families = [
+            Family::Import,
+            Family::Clone,
+            Family::Snapshot,
+            Family::Upload,
+        ];
+        let family = families.into_iter().find(|it| it.in_progress() == phase);
+        let space = self.key.namespace.as_deref();
+        let claim = self.objects.find(&CLAIM, space, &self.key.name).await?;
+        let is_ours = |claim: &Found| is_bound(claim) && is_controlled_by(claim, uid(self.volume));
+        let (Some(family), Some(claim)) = (family, claim.filter(is_ours)) else {
+            return Ok(None);
+        };
+        clean_up(self.objects, &claim).await?;
+        self.stand(family, &Standing::Succeeded).await.map(Some)
+    }
+
     /// One step more of filling it.
     async fn fill(
         &self,
@@ -245,10 +287,17 @@ impl Disk<'_> {
                 self.stand(family, &Standing::InProgress { done, steps })
                     .await
             }
-            Gate::Open => {
-                bind(self.objects, claim).await?;
-                self.stand(family, &Standing::Succeeded).await
-            }
+            Gate::Open => match clone(self.objects, source, claim).await? {
+                Progress::Done => {
+                    clean_up(self.objects, claim).await?;
+                    self.stand(family, &Standing::Succeeded).await
+                }
+                Progress::Waiting => Ok(Next::Done),
+                Progress::Stuck(message) => {
+                    self.stand(family, &Standing::Stuck { message }).await?;
+                    Ok(Next::Later(TRY_AGAIN))
+                }
+            },
         }
     }
 
@@ -341,6 +390,7 @@ impl Disk<'_> {
         &self,
         family: Family,
         source_size: Option<&str>,
+        within: Option<&str>,
     ) -> Result<Result<Found, Next>, ActorError> {
         let namespace = self.key.namespace.as_deref();
         if let Some(claim) = self.objects.find(&CLAIM, namespace, &self.key.name).await? {
@@ -365,7 +415,7 @@ impl Disk<'_> {
             return self.refuse(family, "ErrClaimNotValid", message).await;
         }
         let default = default.as_deref();
-        let body = claim_of(self.volume, family, default, &profile, source_size);
+        let body = claim_of(self.volume, family, default, &profile, source_size, within);
         match self.objects.create(&CLAIM, namespace, body).await {
             // One that was made by somebody else just now will be heard of.
             Ok(claim) => Ok(claim.ok_or(Next::Done)),

@@ -6,6 +6,7 @@ mod crons;
 mod data_sources;
 mod data_volumes;
 mod profiles;
+mod smart_clone;
 mod source;
 mod status;
 

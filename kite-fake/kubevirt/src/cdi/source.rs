@@ -1,9 +1,9 @@
 //! Where a `DataVolume`'s contents come from.
 
 use kite_fake::actors::ActorError;
-use kite_fake::actors::kind::{CLAIM, Key, VOLUME_SNAPSHOT};
+use kite_fake::actors::kind::{CLAIM, Key, POD, VOLUME_SNAPSHOT};
 use kite_fake::actors::objects::{Objects, text};
-use kite_fake::actors::storage::claim_size;
+use kite_fake::actors::storage::{claim_size, claims_of};
 use kube::api::DynamicObject;
 use serde_json::Value;
 
@@ -101,6 +101,11 @@ pub(super) enum Readiness {
         /// A sentence.
         message: String,
     },
+    /// A Pod uses it.
+    InUse {
+        /// A sentence.
+        message: String,
+    },
 }
 
 /// Resolves the source of `volume` through a `DataSource` where it names one.
@@ -132,10 +137,41 @@ pub(super) async fn resolve(
         });
     };
     match &source {
-        Source::Claim { namespace, name } => claim_readiness(objects, namespace, name).await,
-        Source::Snapshot { namespace, name } => snapshot_readiness(objects, namespace, name).await,
+        Source::Claim { namespace, name } => {
+            if let Some(message) = user(objects, namespace, name).await? {
+                return Ok(Readiness::InUse { message });
+            }
+            claim_readiness(objects, namespace, name).await
+        }
+        Source::Snapshot { namespace, name } => {
+            let found = snapshot_readiness(objects, namespace, name).await?;
+            let sizeless = matches!(found, Readiness::Ready { size: None, .. });
+            Ok(if sizeless {
+                let message = "snapshot has no restore size".to_owned();
+                Readiness::Filling { message }
+            } else {
+                found
+            })
+        }
         _ => Ok(Readiness::Ready { source, size: None }),
     }
+}
+
+/// Which Pod uses a claim, so that it cannot be cloned now.
+async fn user(
+    objects: Objects<'_>,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<String>, ActorError> {
+    let pods = objects.list(&POD, Some(namespace), "").await?;
+    let user = pods.iter().find(|pod| {
+        !["Succeeded", "Failed"].contains(&text(pod, "/status/phase"))
+            && claims_of(pod).any(|claim| claim == name)
+    });
+    Ok(user.map(|pod| {
+        let pod = pod.metadata.name.as_deref().unwrap_or_default();
+        format!("pod {namespace}/{pod} using PersistentVolumeClaim {name}")
+    }))
 }
 
 /// Whether a snapshot of a claim is there and can be used.

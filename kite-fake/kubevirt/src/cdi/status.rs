@@ -88,6 +88,11 @@ pub(super) enum Standing {
         /// How often.
         count: u64,
     },
+    /// It cannot go on, and is tried again.
+    Stuck {
+        /// A sentence.
+        message: String,
+    },
     /// Its worker is scheduled, or waits for the source.
     Scheduled {
         /// A sentence about what is waited for.
@@ -191,6 +196,13 @@ pub(super) fn status(
             pending_claim(),
             said("False", "Error", &*failure.message),
             said("False", "Error", &*failure.message),
+        ),
+        Standing::Stuck { message } => (
+            family.in_progress(),
+            old["progress"].as_str().unwrap_or("N/A").to_owned(),
+            pending_claim(),
+            said("False", "Error", message),
+            said("False", "Error", message),
         ),
         Standing::Scheduled { message } => (
             family.scheduled(),

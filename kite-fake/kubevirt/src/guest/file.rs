@@ -51,6 +51,14 @@ impl Space {
         *self.used.lock()
     }
 
+    /// As much space of its own, as much of it used, for copies of all files.
+    pub(super) fn alike(&self) -> Self {
+        Self {
+            capacity: self.capacity,
+            used: Mutex::new(self.used()),
+        }
+    }
+
     /// Accounts for a file that grows or shrinks from `old` to `new` bytes.
     fn resize(&self, old: u64, new: u64) -> Result<(), FsError> {
         let mut used = self.used.lock();
@@ -85,6 +93,19 @@ impl Body {
                 data: Vec::new(),
                 mode: 0o644,
                 mtime: now(),
+            }),
+            space,
+        }
+    }
+
+    /// A copy on a disk whose space has it counted already.
+    pub(super) fn copied(&self, space: Arc<Space>) -> Self {
+        let content = self.content.lock();
+        Self {
+            content: Mutex::new(Content {
+                data: content.data.clone(),
+                mode: content.mode,
+                mtime: content.mtime,
             }),
             space,
         }

@@ -4,6 +4,8 @@
 //! Space and the number of entries are bounded; who runs into a bound gets
 //! "No space left on device", as on a real disk.
 
+mod copy;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

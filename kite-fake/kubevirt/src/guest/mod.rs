@@ -15,6 +15,7 @@
 //! | `sftp` | the SFTP subsystem |
 //! | `console`, `screen`, `rfb` | the serial line, the screen, and VNC to it |
 //! | `home`, `file`, `path` | the disk |
+//! | `homes` | the disks of all guests, and copies of them |
 //! | `inlet`, `cut`, `stream` | bytes on their way |
 
 mod builtins;
@@ -24,6 +25,7 @@ mod cut;
 mod editor;
 mod file;
 mod home;
+mod homes;
 mod inlet;
 mod parse;
 mod path;
@@ -39,4 +41,5 @@ mod tty;
 pub use config::{GuestConfig, GuestError, Passwords};
 pub use console::Consoles;
 pub use home::{DEFAULT_CAPACITY, Home};
+pub(crate) use homes::Homes;
 pub use server::{Guest, GuestHandle};

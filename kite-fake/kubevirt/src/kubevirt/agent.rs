@@ -1,6 +1,6 @@
 //! The agent on the node, which runs guests.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -8,11 +8,10 @@ use kite_fake::actors::Gate;
 use kite_fake::actors::HOST_PORTS;
 use kite_fake::actors::References;
 use kite_fake::actors::events;
-use kite_fake::actors::kind::{CLAIM, Key, Kind, POD, SECRET};
+use kite_fake::actors::kind::{Key, Kind, POD, SECRET, VOLUME, VOLUME_SNAPSHOT_CONTENT};
 use kite_fake::actors::objects::Found;
-use kite_fake::actors::objects::{
-    Objects, ignore_missing, is_controlled_by, is_deleting, text, uid,
-};
+use kite_fake::actors::objects::{Objects, ignore_missing, is_deleting, text, uid};
+use kite_fake::actors::storage::{BROKEN, COPYING_FROM, FILLED_FROM, STILL, TAKEN, annotation};
 use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
@@ -22,7 +21,7 @@ use super::cloud_init::{self, UserData};
 use super::conditions::find;
 use super::guests::{Address, Guests, Machine};
 use super::instances::is_over;
-use super::{launcher, live_update, migratable, volumes};
+use super::{freezing, launcher, live_update, migratable, volumes};
 use crate::kinds::INSTANCE;
 use crate::stages;
 
@@ -38,6 +37,8 @@ pub struct NodeAgent {
     running: Mutex<HashMap<Key, String>>,
     /// Which instances read which Secrets.
     secrets: Mutex<References>,
+    /// Instances whose file systems are still.
+    still: Mutex<HashSet<Key>>,
 }
 
 impl NodeAgent {
@@ -47,6 +48,7 @@ impl NodeAgent {
             guests,
             running: Mutex::default(),
             secrets: Mutex::default(),
+            still: Mutex::default(),
         }
     }
 }
@@ -58,15 +60,16 @@ impl Actor for NodeAgent {
     }
 
     fn watches(&self) -> Watches {
-        Watches::Kinds(vec![INSTANCE, CLAIM, SECRET])
+        Watches::Kinds(vec![INSTANCE, SECRET, POD, VOLUME, VOLUME_SNAPSHOT_CONTENT])
     }
 
     fn keys(&self, change: &Change) -> Vec<Key> {
-        if change.kind == CLAIM {
-            if change.gone {
-                self.guests.disk_gone(uid(&change.object));
-            }
+        if [VOLUME, VOLUME_SNAPSHOT_CONTENT].contains(&change.kind) {
+            self.see_disk(change);
             return Vec::new();
+        }
+        if change.kind == POD {
+            return self.heed(change).into_iter().collect();
         }
         let key = change.key();
         let mut secrets = self.secrets.lock();
@@ -110,7 +113,15 @@ impl Actor for NodeAgent {
             "Scheduled" => self.boot(&host).await,
             // After a restart of the actors the guest is not there.
             "Running" if !self.running.lock().contains_key(key) => self.boot(&host).await,
-            "Running" | "Unknown" => host.look(phase).await,
+            "Running" | "Unknown" => {
+                if self.still.lock().contains(key) || freezing::is_said(instance) {
+                    let next = freezing::follow(context, objects, instance).await?;
+                    if next != Next::Done {
+                        return Ok(next);
+                    }
+                }
+                host.look(phase).await
+            }
             _ if is_over(phase) => {
                 self.halt(key, present).await;
                 Ok(Next::Done)
@@ -136,6 +147,45 @@ struct Host<'a> {
 }
 
 impl NodeAgent {
+    /// The instance whose launcher keeps file systems still now, or did until now.
+    fn heed(&self, change: &Change) -> Option<Key> {
+        let labels = change.object.metadata.labels.as_ref()?;
+        let name = labels.get("vm.kubevirt.io/name")?;
+        let key = Key::new(&INSTANCE, change.object.metadata.namespace.as_deref(), name);
+        let is_still = !change.gone && annotation(&change.object, STILL).is_some();
+        let mut still = self.still.lock();
+        let was = if is_still {
+            !still.insert(key.clone())
+        } else {
+            still.remove(&key)
+        };
+        (is_still || was).then_some(key)
+    }
+
+    /// What becomes of disks becomes of what guests have on them.
+    fn see_disk(&self, change: &Change) {
+        let object = &change.object;
+        let name = object.metadata.name.as_deref().unwrap_or_default();
+        let disk = format!("{}/{name}", change.kind.plural);
+        if change.gone {
+            return self.guests.disk_gone(&disk);
+        }
+        if change.kind == VOLUME_SNAPSHOT_CONTENT {
+            if annotation(object, TAKEN).is_some() {
+                let of = text(object, "/spec/source/volumeHandle");
+                let of = format!("{}/{of}", VOLUME.plural);
+                self.guests.disk_kept(&of, &disk);
+            }
+            return;
+        }
+        let is_there = [COPYING_FROM, BROKEN]
+            .iter()
+            .all(|obstacle| annotation(object, obstacle).is_none());
+        if let Some(source) = annotation(object, FILLED_FROM).filter(|_| is_there) {
+            self.guests.disk_filled(source, &disk);
+        }
+    }
+
     async fn halt(&self, key: &Key, id: &str) {
         if self
             .running
@@ -212,11 +262,7 @@ impl NodeAgent {
 
 impl Host<'_> {
     async fn pod(&self) -> Result<Option<Found>, ActorError> {
-        let namespace = self.key.namespace.as_deref();
-        let selector = launcher::selector(&self.key.name);
-        let mut pods = self.objects.list(&POD, namespace, &selector).await?;
-        pods.retain(|pod| is_controlled_by(pod, uid(self.instance)));
-        Ok(launcher::current(self.instance, &pods).cloned())
+        freezing::launcher_of(self.objects, self.instance).await
     }
 
     /// Whether the agent still knows how the guest fares.
@@ -256,7 +302,9 @@ impl Host<'_> {
             instance: format!("{}/{name}", self.key.space()),
             hostname: spec["hostname"].as_str().unwrap_or(name).to_owned(),
             user_data,
-            disk: claims.next().map(|claim| uid(claim).to_owned()),
+            disk: claims
+                .next()
+                .map(|claim| format!("{}/{}", VOLUME.plural, text(claim, "/spec/volumeName"))),
         }))
     }
 

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use crate::guest::{Consoles, Guest, GuestConfig, GuestHandle, Home};
+use crate::guest::{Consoles, Guest, GuestConfig, GuestHandle, Home, Homes};
 
 /// What a guest is made of.
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub struct Machine {
     pub hostname: String,
     /// Its cloud-init user data. It may hold a private key.
     pub user_data: Option<String>,
-    /// Uid of the claim of its first disk.
+    /// Its first disk, as `persistentvolumes/<name>`.
     pub disk: Option<String>,
 }
 
@@ -57,8 +57,15 @@ pub trait Guests: Send + Sync + fmt::Debug + 'static {
     /// Ends the guest of the instance with this uid.
     async fn halt(&self, id: &str);
 
-    /// The claim with this uid is gone, and what was on the disk with it.
-    fn disk_gone(&self, claim: &str);
+    /// A disk is gone, and what was on it; `persistentvolumes/<name>` or, for a snapshot,
+    /// `volumesnapshotcontents/<name>`, as in the next two.
+    fn disk_gone(&self, disk: &str);
+
+    /// A snapshot has been taken: it has what is on the disk now.
+    fn disk_kept(&self, _disk: &str, _snapshot: &str) {}
+
+    /// A new disk begins with what is on a snapshot or on another disk.
+    fn disk_filled(&self, _source: &str, _disk: &str) {}
 
     /// The serial line and the screen of the instance with this uid, if its guest
     /// has its own.
@@ -92,11 +99,12 @@ fn at(guest: &GuestHandle) -> Address {
 }
 
 /// Guests that are real SSH servers on loopback ports. What is in a guest's
-/// home is on its disk: it outlives a reboot and goes with the claim.
+/// home is on its disk: it outlives a reboot, goes along into snapshots and copies, and goes
+/// with the volume.
 #[derive(Debug, Default)]
 pub struct SshGuests {
     running: Mutex<HashMap<String, GuestHandle>>,
-    homes: Mutex<HashMap<String, Home>>,
+    homes: Mutex<Homes>,
 }
 
 #[async_trait]
@@ -112,7 +120,7 @@ impl Guests for SshGuests {
             return Ok(None);
         };
         let home = match &machine.disk {
-            Some(disk) => self.homes.lock().entry(disk.clone()).or_default().clone(),
+            Some(disk) => self.homes.lock().of(disk),
             None => Home::default(),
         };
         let config = GuestConfig::from_user_data(user_data, home).map_err(|e| e.to_string())?;
@@ -129,8 +137,16 @@ impl Guests for SshGuests {
         }
     }
 
-    fn disk_gone(&self, claim: &str) {
-        self.homes.lock().remove(claim);
+    fn disk_gone(&self, disk: &str) {
+        self.homes.lock().forget(disk);
+    }
+
+    fn disk_kept(&self, disk: &str, snapshot: &str) {
+        self.homes.lock().keep(disk, snapshot);
+    }
+
+    fn disk_filled(&self, source: &str, disk: &str) {
+        self.homes.lock().fill(source, disk);
     }
 
     fn consoles(&self, id: &str) -> Option<Consoles> {

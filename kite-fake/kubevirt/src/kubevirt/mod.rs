@@ -14,6 +14,7 @@ mod cloud_init;
 mod conditions;
 mod configuration;
 mod eviction;
+mod freezing;
 mod guests;
 mod handler;
 mod hotplug;

@@ -156,7 +156,12 @@ async fn a_disk_can_come_from_a_snapshot() {
     let why = text(&copy, "/status/conditions/1/message");
     assert!(why.contains("snapshot default/s doesn't exist"), "{why}");
     world.create(&DATA_VOLUME, NS, import("image")).await;
+    let snaps = json!({
+        "metadata": {"name": "snap"}, "driver": "csi.example.org", "deletionPolicy": "Delete",
+    });
+    world.create(&VOLUME_SNAPSHOT_CLASS, None, snaps).await;
     let snapshot = json!({"metadata": {"name": "s"}, "spec": {
+        "volumeSnapshotClassName": "snap",
         "source": {"persistentVolumeClaimName": "image"},
     }});
     world.create(&VOLUME_SNAPSHOT, NS, snapshot).await;

@@ -91,7 +91,7 @@ async fn a_snapshot_of_a_running_vm_freezes_its_guest_and_is_ready() {
     assert_eq!(told[1]["enabled"], false);
     world
         .rules
-        .add(Rule::hold(Stage::SNAPSHOT_READY, Selector::all()));
+        .add(Rule::hold(Stage::SNAPSHOT_CUT, Selector::all()));
     world.create(&VM_SNAPSHOT, NS, snapshot("s")).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let vm = world.get(&VIRTUAL_MACHINE, NS, "v").await.unwrap();
@@ -106,7 +106,7 @@ async fn a_snapshot_of_a_running_vm_freezes_its_guest_and_is_ready() {
         "Source locked and operation in progress"
     );
 
-    world.rules.clear(Stage::SNAPSHOT_READY);
+    world.rules.clear(Stage::SNAPSHOT_CUT);
     world.settle().await;
     let taken = world.get(&VM_SNAPSHOT, NS, "s").await.unwrap();
     let status = &taken.data["status"];
@@ -140,7 +140,7 @@ async fn a_snapshot_of_a_running_vm_freezes_its_guest_and_is_ready() {
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_takes_too_long_fails() {
     let world = world("Halted").await;
-    let hold = Rule::hold(Stage::SNAPSHOT_READY, Selector::all());
+    let hold = Rule::hold(Stage::SNAPSHOT_CUT, Selector::all());
     world.rules.add(hold);
     let mut short = snapshot("s");
     short["spec"]["failureDeadline"] = json!("1m0s");

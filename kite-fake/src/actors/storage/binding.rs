@@ -5,9 +5,10 @@ use std::sync::Arc;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
+use super::contents::Filling;
 use crate::actors::actor::ActorError;
 use crate::actors::kind::{CLAIM, Key, STORAGE_CLASS, VOLUME};
-use crate::actors::objects::{Objects, ignore_missing, text, uid};
+use crate::actors::objects::{Found, Objects, ignore_missing, text, uid};
 
 /// Whether `claim` is bound.
 pub fn is_bound(claim: &DynamicObject) -> bool {
@@ -17,8 +18,25 @@ pub fn is_bound(claim: &DynamicObject) -> bool {
 /// On a claim: the node of the first Pod that uses it, as the scheduler says.
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// Whether the storage of `claim` waits for a Pod that uses it
+/// The storage class of `claim`, if it is there.
+///
+/// # Errors
+/// An [`ActorError`] if the API server refuses.
+pub async fn class_of(
+    objects: Objects<'_>,
+    claim: &DynamicObject,
+) -> Result<Option<Found>, ActorError> {
+    let class = text(claim, "/spec/storageClassName");
+    objects.find(&STORAGE_CLASS, None, class).await
+}
+
+/// Whether storage of a class waits for a Pod that uses it
 /// (`volumeBindingMode: WaitForFirstConsumer`).
+pub fn is_late(class: &DynamicObject) -> bool {
+    text(class, "/volumeBindingMode") == "WaitForFirstConsumer"
+}
+
+/// Whether the storage of `claim` waits for a Pod that uses it.
 ///
 /// # Errors
 /// An [`ActorError`] if the API server refuses.
@@ -26,9 +44,14 @@ pub async fn is_late_bound(
     objects: Objects<'_>,
     claim: &DynamicObject,
 ) -> Result<bool, ActorError> {
-    let class = text(claim, "/spec/storageClassName");
-    let class = objects.find(&STORAGE_CLASS, None, class).await?;
-    Ok(class.is_some_and(|c| text(&c, "/volumeBindingMode") == "WaitForFirstConsumer"))
+    let class = class_of(objects, claim).await?;
+    Ok(class.is_some_and(|class| is_late(&class)))
+}
+
+/// Whether a Pod that uses `claim` has a node.
+pub fn is_consumed(claim: &DynamicObject) -> bool {
+    let annotations = claim.metadata.annotations.as_ref();
+    annotations.is_some_and(|a| a.contains_key(SELECTED_NODE))
 }
 
 /// The storage that `claim` asks for.
@@ -41,28 +64,33 @@ pub(super) fn volume_name(claim: &DynamicObject) -> String {
     format!("pvc-{}", uid(claim))
 }
 
-/// Makes a volume for `claim` and binds the two, or lets a bound claim have
-/// grown. Nothing is written where nothing is to be done.
+/// Makes a volume for `claim` of `class` with this on it, and binds the two.
 ///
 /// # Errors
 /// An [`ActorError`] if the API server refuses.
-pub async fn bind(objects: Objects<'_>, claim: &DynamicObject) -> Result<(), ActorError> {
-    let key = Key::of(&CLAIM, claim);
-    let volume = volume_name(claim);
-    if !is_bound(claim) {
-        let created = objects
-            .create(&VOLUME, None, volume_for(claim, &volume))
-            .await?;
-        let made = Key::new(&VOLUME, None, &volume);
-        let there = match created {
-            Some(created) => Some(created),
-            None => objects.live().get(&made).await?,
-        };
-        if let Some(made_object) = there {
-            let bound = json!({"phase": "Bound"});
-            ignore_missing(objects.set_status(&made, &made_object, bound).await)?;
-        }
+pub async fn bind(
+    objects: Objects<'_>,
+    claim: &DynamicObject,
+    class: Option<&DynamicObject>,
+    filling: &Filling,
+) -> Result<(), ActorError> {
+    let name = volume_name(claim);
+    let body = volume_for(claim, class, &name, filling);
+    let created = objects.create(&VOLUME, None, body).await?;
+    let key = Key::new(&VOLUME, None, &name);
+    let there = match created {
+        Some(created) => Some(created),
+        None => objects.live().get(&key).await?,
+    };
+    if let Some(made) = there {
+        let bound = json!({"phase": "Bound"});
+        ignore_missing(objects.set_status(&key, &made, bound).await)?;
     }
+    tie(objects, claim, &name).await
+}
+
+/// Has `claim` be that of the volume of this name.
+async fn tie(objects: Objects<'_>, claim: &DynamicObject, volume: &str) -> Result<(), ActorError> {
     let claim = if text(claim, "/spec/volumeName").is_empty() {
         let patch = json!({
             "metadata": {"annotations": {
@@ -71,36 +99,97 @@ pub async fn bind(objects: Objects<'_>, claim: &DynamicObject) -> Result<(), Act
             }},
             "spec": {"volumeName": volume},
         });
+        let key = Key::of(&CLAIM, claim);
         objects.merge(&key, Some(claim), patch).await?
     } else {
         Arc::new(claim.clone())
     };
+    grow(objects, &claim).await
+}
+
+/// Lets a bound claim have all that it asks for.
+///
+/// # Errors
+/// An [`ActorError`] if the API server refuses.
+pub async fn grow(objects: Objects<'_>, claim: &DynamicObject) -> Result<(), ActorError> {
     let status = json!({
         "phase": "Bound",
         "accessModes": claim.data["spec"]["accessModes"],
-        "capacity": {"storage": claim_size(&claim)},
+        "capacity": {"storage": claim_size(claim)},
     });
-    ignore_missing(objects.set_status(&key, &claim, status).await)
+    let key = Key::of(&CLAIM, claim);
+    ignore_missing(objects.set_status(&key, claim, status).await)
 }
 
-fn volume_for(claim: &DynamicObject, name: &str) -> Value {
-    let spec = &claim.data["spec"];
+/// Gives the volume of the claim `from` to the claim `to`, which has none. Done again it
+/// changes nothing.
+///
+/// # Errors
+/// An [`ActorError`] if the API server refuses.
+pub async fn rebind(
+    objects: Objects<'_>,
+    from: &DynamicObject,
+    to: &DynamicObject,
+) -> Result<(), ActorError> {
+    let name = text(from, "/spec/volumeName");
+    let key = Key::new(&VOLUME, None, name);
+    let Some(volume) = objects.get(&key).await? else {
+        return Ok(());
+    };
+    if text(&volume, "/spec/claimRef/uid") == uid(from) {
+        let patch =
+            json!({"spec": {"claimRef": reference(to), "capacity": {"storage": claim_size(to)}}});
+        objects.merge(&key, Some(&volume), patch).await?;
+    }
+    tie(objects, to, name).await
+}
+
+fn reference(claim: &DynamicObject) -> Value {
     json!({
-        "metadata": {"name": name},
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": claim.metadata.namespace,
+        "name": claim.metadata.name,
+        "uid": claim.metadata.uid,
+        "resourceVersion": null,
+    })
+}
+
+fn volume_for(
+    claim: &DynamicObject,
+    class: Option<&DynamicObject>,
+    name: &str,
+    filling: &Filling,
+) -> Value {
+    let spec = &claim.data["spec"];
+    let of_class = |field: &str| class.map(|class| text(class, field)).unwrap_or_default();
+    let policy = match of_class("/reclaimPolicy") {
+        "" => "Delete",
+        policy => policy,
+    };
+    let mut claim_ref = reference(claim);
+    drop(
+        claim_ref
+            .as_object_mut()
+            .map(|r| r.remove("resourceVersion")),
+    );
+    let mut volume = json!({
+        "metadata": {"name": name, "annotations": filling.annotations()},
         "spec": {
             "accessModes": spec["accessModes"],
             "capacity": {"storage": claim_size(claim)},
-            "claimRef": {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "namespace": claim.metadata.namespace,
-                "name": claim.metadata.name,
-                "uid": claim.metadata.uid,
-            },
-            "hostPath": {"path": format!("/var/lib/kite-fake/{name}")},
-            "persistentVolumeReclaimPolicy": "Delete",
+            "claimRef": claim_ref,
+            "persistentVolumeReclaimPolicy": policy,
             "storageClassName": text(claim, "/spec/storageClassName"),
             "volumeMode": spec["volumeMode"].as_str().unwrap_or("Filesystem"),
         },
-    })
+    });
+    let driver = of_class("/provisioner");
+    if driver.is_empty() || driver.starts_with("kubernetes.io/") {
+        let path = format!("/var/lib/kite-fake/{name}");
+        volume["spec"]["hostPath"] = json!({"path": path});
+    } else {
+        volume["spec"]["csi"] = json!({"driver": driver, "volumeHandle": name});
+    }
+    volume
 }

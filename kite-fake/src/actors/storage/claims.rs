@@ -3,11 +3,18 @@
 use async_trait::async_trait;
 use kube::api::DynamicObject;
 
-use super::binding::{SELECTED_NODE, bind, claim_size, is_bound, is_late_bound, volume_name};
+use serde_json::json;
+
+use super::binding::{
+    bind, claim_size, class_of, grow, is_bound, is_consumed, is_late, volume_name,
+};
+use super::contents::Filling;
+use super::drivers::{Bond, Driver};
 use super::protection::release;
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
-use crate::actors::kind::{CLAIM, Key, Kind, POD, VOLUME};
-use crate::actors::objects::{Deletion, Objects, is_deleting, text, uid};
+use crate::actors::events;
+use crate::actors::kind::{CLAIM, Key, Kind, POD, VOLUME, VOLUME_SNAPSHOT_CONTENT};
+use crate::actors::objects::{Deletion, Objects, ignore_missing, is_deleting, text, uid};
 use crate::actors::rules::{Gate, Stage};
 use crate::actors::workloads::pod_state::is_over;
 
@@ -19,8 +26,8 @@ const SEEN: &[Kind] = &[CLAIM, VOLUME];
 
 /// Plays the volume controllers: a claim gets a volume of its own and is bound;
 /// a bound claim that asks for more grows; a claim that is deleted is held while
-/// a Pod uses it; the volume goes with the claim. Claims that somebody else
-/// fills first are left to them.
+/// a Pod uses it; the volume goes with the claim, or is released, as it says. Claims that
+/// somebody else fills first are left to them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClaimBinder;
 
@@ -31,13 +38,26 @@ impl Actor for ClaimBinder {
     }
 
     fn watches(&self) -> Watches {
-        Watches::Kinds(vec![CLAIM, VOLUME, POD])
+        Watches::Kinds(vec![CLAIM, VOLUME, POD, VOLUME_SNAPSHOT_CONTENT])
     }
 
     fn keys(&self, change: &Change) -> Vec<Key> {
         let object = &change.object;
         if change.kind == CLAIM && change.gone {
-            return vec![Key::new(&VOLUME, None, &volume_name(object))];
+            let name = match text(object, "/spec/volumeName") {
+                "" => volume_name(object),
+                name => name.to_owned(),
+            };
+            return vec![Key::new(&VOLUME, None, &name)];
+        }
+        if change.kind == VOLUME_SNAPSHOT_CONTENT {
+            // It may have been the last that held its volume.
+            let held = text(object, "/spec/source/volumeHandle");
+            let is_due = change.gone && !held.is_empty();
+            return is_due
+                .then(|| Key::new(&VOLUME, None, held))
+                .into_iter()
+                .collect();
         }
         if change.kind == CLAIM || change.kind == VOLUME {
             return vec![change.key()];
@@ -57,8 +77,7 @@ impl Actor for ClaimBinder {
             return Ok(Next::Done);
         };
         if key.kind == VOLUME {
-            reclaim(objects, key, &claim).await?;
-            return Ok(Next::Done);
+            return reclaim(context, objects, key, &claim).await;
         }
         if is_deleting(&claim) {
             release(objects, key, &claim).await?;
@@ -66,20 +85,19 @@ impl Actor for ClaimBinder {
         }
         if is_bound(&claim) {
             if text(&claim, "/status/capacity/storage") != claim_size(&claim) {
-                bind(objects, &claim).await?;
+                grow(objects, &claim).await?;
             }
             return Ok(Next::Done);
         }
         if claim.data["spec"]["dataSourceRef"].is_object() {
             return Ok(Next::Done);
         }
-        let annotations = claim.metadata.annotations.as_ref();
-        let consumed = annotations.is_some_and(|a| a.contains_key(SELECTED_NODE));
-        if !consumed && is_late_bound(objects, &claim).await? {
+        let class = class_of(objects, &claim).await?;
+        if !is_consumed(&claim) && class.as_deref().is_some_and(is_late) {
             return Ok(Next::Done);
         }
         match context.gate(Stage::CLAIM_BOUND, &claim, "") {
-            Gate::Open => bind(objects, &claim).await?,
+            Gate::Open => bind(objects, &claim, class.as_deref(), &Filling::none()).await?,
             Gate::Wait(rest) => return Ok(Next::After(rest)),
             // A claim has no way to fail: it stays pending.
             Gate::Held | Gate::Fail(_) => return Ok(Next::Held),
@@ -97,29 +115,69 @@ pub fn claims_of(pod: &DynamicObject) -> impl Iterator<Item = &str> {
         .filter_map(|v| v["persistentVolumeClaim"]["claimName"].as_str())
 }
 
-/// Deletes a volume that was made for a claim that is no more.
+/// Deletes a volume whose claim is no more, or lets it be anybody's, as it says.
 async fn reclaim(
+    context: &Context,
     objects: Objects<'_>,
     key: &Key,
     volume: &DynamicObject,
-) -> Result<(), ActorError> {
+) -> Result<Next, ActorError> {
     let of = |field: &str| text(volume, &format!("/spec/claimRef/{field}"));
-    if of("uid").is_empty() || text(volume, "/spec/persistentVolumeReclaimPolicy") != "Delete" {
-        return Ok(());
+    if of("uid").is_empty() {
+        return Ok(Next::Done);
     }
     let (namespace, name) = (Some(of("namespace")), of("name"));
     let is_meant = |claim: &DynamicObject| uid(claim) == of("uid");
     let seen = objects.find(&CLAIM, namespace, name).await?;
     if seen.is_some_and(|claim| is_meant(&claim)) {
-        return Ok(());
+        return Ok(Next::Done);
     }
     // A watch may only not have shown it yet.
     let claim = objects.live().find(&CLAIM, namespace, name).await?;
     if claim.is_some_and(|claim| is_meant(&claim)) {
-        return Ok(());
+        return Ok(Next::Done);
+    }
+    let keeps = text(volume, "/spec/persistentVolumeReclaimPolicy") != "Delete";
+    let held = !keeps && is_held(context, objects, volume).await?;
+    if keeps || held {
+        let released = objects
+            .set_status(key, volume, json!({"phase": "Released"}))
+            .await;
+        if held && matches!(released, Ok(true)) {
+            let why = format!(
+                "rpc error: code = FailedPrecondition desc = volume {} has snapshots",
+                key.name
+            );
+            let said = events::warning("VolumeFailedDelete", why);
+            events::tell(context, "csi-provisioner", (&VOLUME, volume), said).await;
+        }
+        ignore_missing(released)?;
+        return Ok(Next::Done);
     }
     if is_deleting(volume) {
-        return objects.remove_finalizer(key, volume, PROTECTION).await;
+        objects.remove_finalizer(key, volume, PROTECTION).await?;
+    } else {
+        objects.delete(key, volume, Deletion::default()).await?;
     }
-    objects.delete(key, volume, Deletion::default()).await
+    Ok(Next::Done)
+}
+
+/// Whether the storage keeps a volume for the sake of its snapshots.
+async fn is_held(
+    context: &Context,
+    objects: Objects<'_>,
+    volume: &DynamicObject,
+) -> Result<bool, ActorError> {
+    let holds = Driver::of_volume(volume).is_some_and(|it| it.bond == Bond::HoldsVolume);
+    if !holds || !context.catalog.has(&VOLUME_SNAPSHOT_CONTENT) {
+        return Ok(false);
+    }
+    let handle = text(volume, "/spec/csi/volumeHandle");
+    let all = objects
+        .live()
+        .list(&VOLUME_SNAPSHOT_CONTENT, None, "")
+        .await?;
+    let of_it =
+        |it: &&crate::actors::objects::Found| text(it, "/spec/source/volumeHandle") == handle;
+    Ok(all.iter().any(|content| of_it(&content)))
 }

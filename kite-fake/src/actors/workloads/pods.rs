@@ -17,14 +17,14 @@ use super::pod_status;
 use super::room::Room;
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::events;
-use crate::actors::kind::{CLAIM, JOB, Key, Kind, NODE, POD};
+use crate::actors::kind::{CLAIM, JOB, Key, Kind, NODE, POD, VOLUME};
 use crate::actors::objects::{Deletion, Objects, ignore_missing, is_deleting, text};
 use crate::actors::references::References;
 use crate::actors::rules::{Gate, Stage};
-use crate::actors::storage::claims_of;
+use crate::actors::storage::{claims_of, obstacle};
 
 /// What is read as watches have shown it.
-const SEEN: &[Kind] = &[POD, CLAIM, NODE];
+const SEEN: &[Kind] = &[POD, CLAIM, NODE, VOLUME];
 /// The pause before containers that failed start again.
 const RESTART: Stage = Stage::new("PodRestart");
 /// At least this long it is waited for a deadline, also where clocks stand still.
@@ -51,7 +51,7 @@ impl Actor for Pods {
     }
 
     fn watches(&self) -> Watches {
-        Watches::Kinds(vec![POD, CLAIM, NODE])
+        Watches::Kinds(vec![POD, CLAIM, NODE, VOLUME])
     }
 
     fn keys(&self, change: &Change) -> Vec<Key> {
@@ -62,6 +62,10 @@ impl Actor for Pods {
         let mut claims = self.claims.lock();
         if change.kind == CLAIM {
             return claims.to(&key);
+        }
+        if change.kind == VOLUME {
+            let of = |field: &str| text(&change.object, &format!("/spec/claimRef/{field}"));
+            return claims.to(&Key::new(&CLAIM, Some(of("namespace")), of("name")));
         }
         let mut addresses = self.addresses.lock();
         if change.gone {
@@ -165,6 +169,14 @@ impl Pods {
     ) -> Result<Next, ActorError> {
         let waiting = &pod.data["status"]["containerStatuses"][0]["state"]["waiting"];
         let now = context.now();
+        if !waiting.is_null()
+            && let Some(why) = unattached(objects, key, pod).await?
+        {
+            // Its volume brings it back here.
+            let said = events::warning("FailedAttachVolume", why);
+            events::tell(context, "attachdetach-controller", (&POD, pod), said).await;
+            return Ok(Next::Done);
+        }
         let (status, next) = match context.gate(Stage::POD_READY, pod, "") {
             // What stands between being scheduled and being ready shows first.
             _ if waiting.is_null() => (pod_status::starting(pod, None, &now), Next::Done),
@@ -196,6 +208,26 @@ impl Pods {
         ignore_missing(changed)?;
         Ok(next)
     }
+}
+
+/// Why a Pod cannot have one of its volumes now.
+async fn unattached(
+    objects: Objects<'_>,
+    key: &Key,
+    pod: &DynamicObject,
+) -> Result<Option<String>, ActorError> {
+    let namespace = key.namespace.as_deref();
+    for name in claims_of(pod) {
+        let Some(claim) = objects.find(&CLAIM, namespace, name).await? else {
+            continue;
+        };
+        let volume = text(&claim, "/spec/volumeName");
+        let volume = objects.find(&VOLUME, None, volume).await?;
+        if let Some(why) = volume.as_deref().and_then(obstacle) {
+            return Ok(Some(why));
+        }
+    }
+    Ok(None)
 }
 
 /// Heeds what others say of a Pod that runs; has one whose work has an end come to it, or

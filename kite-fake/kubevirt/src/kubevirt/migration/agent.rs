@@ -5,6 +5,7 @@ use kite_fake::actors::HOST_PORTS;
 use kite_fake::actors::kind::{Key, POD};
 use kite_fake::actors::objects::Found;
 use kite_fake::actors::objects::{Objects, ignore_missing, is_deleting, text, uid};
+use kite_fake::actors::storage::{STILL, annotation};
 use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 use kite_fake::actors::{Failure, Gate};
 use kube::api::DynamicObject;
@@ -177,7 +178,9 @@ impl Crossing<'_> {
     ) -> Result<String, ActorError> {
         let key = Key::of(&POD, target);
         let ports = source.and_then(|pod| pod.metadata.annotations.as_ref()?.get(HOST_PORTS));
-        let annotations = json!({HOST_PORTS: ports});
+        // The guest's file systems stay as they are; who let them go by himself does not move.
+        let still = source.and_then(|pod| annotation(pod, STILL));
+        let annotations = json!({HOST_PORTS: ports, STILL: still});
         let labels = json!({NODE_LABEL: self.word("targetNode")});
         let patch = json!({"metadata": {"annotations": annotations, "labels": labels}});
         let moved = self.objects.merge(&key, None, patch).await?;

@@ -80,26 +80,6 @@ async fn refuse_while_snapshot(ask: &Ask<'_>) -> Result<(), Status> {
     Ok(())
 }
 
-pub(super) async fn freeze(ask: &Ask<'_>, freeze: bool) -> Result<Told, Status> {
-    ask.wants(&Method::PUT)?;
-    let instance = ask.object().await?;
-    if text(&instance, "/status/phase") != "Running" {
-        let why = if freeze {
-            "VM is not running"
-        } else {
-            NOT_RUNNING
-        };
-        return Err(ask.conflict(why));
-    }
-    if find(&instance.data["status"], "AgentConnected").is_none() {
-        return Err(Status::internal("VMI does not have guest agent connected"));
-    }
-    let word = if freeze { json!("frozen") } else { Value::Null };
-    ask.set_status(json!({"fsFreezeStatus": word}), false)
-        .await?;
-    Ok(Told::Done)
-}
-
 /// The guest boots again inside its instance: nothing of it shows there.
 pub(super) async fn soft_reboot(ask: &Ask<'_>) -> Result<Told, Status> {
     ask.wants(&Method::PUT)?;

@@ -2,6 +2,7 @@
 
 mod console;
 mod forward;
+mod freeze;
 mod instance;
 mod power;
 mod stream;
@@ -13,8 +14,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
-use kite_fake::actors::Catalog;
 use kite_fake::actors::kind::Key;
+use kite_fake::actors::{Catalog, Context, Rules};
 use kite_fake::clock::Clock;
 use kite_fake::server::status_response;
 use kite_fake::service::{Extension, ResponseBody};
@@ -39,6 +40,7 @@ pub struct VmSubresources {
     client: Client,
     catalog: Catalog,
     clock: Arc<dyn Clock>,
+    rules: Arc<Rules>,
     guests: Arc<dyn Guests>,
     viewers: Arc<console::Viewers>,
 }
@@ -93,6 +95,7 @@ impl VmSubresources {
             client,
             catalog: Catalog::default(),
             clock,
+            rules: Arc::new(Rules::instant()),
             guests: Arc::new(NoGuests),
             viewers: Arc::default(),
         }
@@ -103,6 +106,13 @@ impl VmSubresources {
     #[must_use]
     pub fn with_guests(mut self, guests: Arc<dyn Guests>) -> Self {
         self.guests = guests;
+        self
+    }
+
+    /// Heeds these rules where guests are asked for something.
+    #[must_use]
+    pub fn with_rules(mut self, rules: &Arc<Rules>) -> Self {
+        self.rules = Arc::clone(rules);
         self
     }
 
@@ -185,8 +195,8 @@ impl VmSubresources {
             match ask.verb.as_str() {
                 "pause" => instance::pause(&ask, true).await,
                 "unpause" => instance::pause(&ask, false).await,
-                "freeze" => instance::freeze(&ask, true).await,
-                "unfreeze" => instance::freeze(&ask, false).await,
+                "freeze" => freeze::freeze(&ask).await,
+                "unfreeze" => freeze::thaw(&ask).await,
                 "softreboot" => instance::soft_reboot(&ask).await,
                 "reset" => instance::reset(&ask).await,
                 "guestosinfo" => instance::guest_info(&ask).await,
@@ -269,6 +279,13 @@ impl Ask<'_> {
     async fn get(&self, key: &Key) -> Result<Option<DynamicObject>, Status> {
         let api = key.api(&self.of.client);
         api.get_opt(&key.name).await.map_err(|e| refused(&e))
+    }
+
+    /// What actors work with.
+    fn context(&self) -> Context {
+        let of = self.of;
+        let (client, clock) = (of.client.clone(), Arc::clone(&of.clock));
+        Context::new(client, clock, Arc::clone(&of.rules), of.catalog.clone())
     }
 
     fn now(&self) -> String {

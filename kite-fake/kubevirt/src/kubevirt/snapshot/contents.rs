@@ -18,7 +18,7 @@ use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::snapshots::{CONTENT_FINALIZER, is_expired, takes_content_along};
+use super::snapshots::{CONTENT_FINALIZER, is_expired, takes_content_along, time_left};
 use super::source::Source;
 use crate::kinds::{VM_SNAPSHOT, VM_SNAPSHOT_CONTENT};
 use crate::snapshot_class::class_for;
@@ -75,7 +75,7 @@ impl Actor for SnapshotContents {
             .filter(|s| !is_deleting(s) && !is_expired(s, now));
         let Some(snapshot) = live else {
             if let Some(source) = &source {
-                source.freeze(objects, false).await?;
+                source.thaw(objects).await?;
             }
             let goes = snapshot.is_none_or(|s| takes_content_along(&s, &content));
             if goes || is_deleting(&content) {
@@ -133,7 +133,8 @@ impl Filling<'_> {
             }
             if taken.is_none() {
                 if !frozen && let Some(source) = &self.source {
-                    source.freeze(self.objects, true).await?;
+                    let left = time_left(self.snapshot, self.context.clock.now());
+                    source.freeze(self.context, self.objects, left).await?;
                     frozen = true;
                 }
                 taken = self.take(name, backup).await?;
@@ -173,12 +174,7 @@ impl Filling<'_> {
         };
         if created && !was_created {
             if let Some(source) = &self.source {
-                let namespace = self.key.namespace.as_deref();
-                let name = source.vm.metadata.name.as_deref().unwrap_or_default();
-                // As it is after the freeze.
-                if let Some(source) = Source::read(self.objects, namespace, name).await? {
-                    source.freeze(self.objects, false).await?;
-                }
+                source.thaw(self.objects).await?;
             }
             status["creationTime"] = json!(now);
         }
@@ -197,7 +193,7 @@ impl Filling<'_> {
         }
         let written = self.objects.set_status(self.key, self.content, status);
         ignore_missing(written.await)?;
-        let left = super::snapshots::time_left(self.snapshot, self.context.clock.now());
+        let left = time_left(self.snapshot, self.context.clock.now());
         // A guest that stays frozen is let go at the deadline.
         Ok(
             match left.filter(|left| !created && *left > Duration::ZERO) {

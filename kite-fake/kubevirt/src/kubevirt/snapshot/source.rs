@@ -1,15 +1,18 @@
 //! The VM that a snapshot is taken of.
 
+use std::time::Duration;
+
 use kite_fake::actors::kind::{CONTROLLER_REVISION, Key, POD};
 use kite_fake::actors::objects::Found;
 use kite_fake::actors::objects::{Objects, ignore_missing, is_deleting, text};
-use kite_fake::actors::storage::claims_of;
+use kite_fake::actors::storage::{STILL, annotation, claims_of};
 use kite_fake::actors::{ActorError, Context};
 use serde_json::{Value, json};
 
 use super::simple_metadata;
 use crate::kinds::{INSTANCE, VIRTUAL_MACHINE};
 use crate::kubevirt::conditions::find;
+use crate::kubevirt::freezing;
 use crate::kubevirt::volumes::{self, Volume};
 use crate::snapshot_class::class_for;
 
@@ -198,27 +201,38 @@ impl Source {
         ignore_missing(objects.set_status(&self.key, &vm, status).await)
     }
 
-    /// Freezes the guest's file systems, or lets them go on.
+    /// Freezes the guest's file systems for `limit` at most, or for ever without one.
     pub(super) async fn freeze(
         &self,
+        context: &Context,
         objects: Objects<'_>,
-        freeze: bool,
+        limit: Option<Duration>,
     ) -> Result<(), ActorError> {
-        let Some(instance) = self.instance.as_ref().filter(|_| self.can_freeze()) else {
+        let Some(pod) = self.frozen_by(objects).await? else {
             return Ok(());
         };
-        let frozen = text(instance, "/status/fsFreezeStatus") == "frozen";
-        if frozen == freeze {
-            return Ok(());
+        match freezing::frozen(&pod, context.clock.now(), limit) {
+            Some(annotations) => freezing::annotate(objects, &pod, annotations).await,
+            None => Ok(()),
         }
-        let mut status = instance.data["status"].clone();
-        if freeze {
-            status["fsFreezeStatus"] = json!("frozen");
-        } else if let Some(fields) = status.as_object_mut() {
-            fields.remove("fsFreezeStatus");
+    }
+
+    /// Lets the guest's file systems go on.
+    pub(super) async fn thaw(&self, objects: Objects<'_>) -> Result<(), ActorError> {
+        match self.frozen_by(objects).await? {
+            Some(pod) if annotation(&pod, STILL).is_some() => {
+                freezing::annotate(objects, &pod, freezing::thawed()).await
+            }
+            _ => Ok(()),
         }
-        let key = Key::of(&INSTANCE, instance);
-        ignore_missing(objects.set_status(&key, instance, status).await)
+    }
+
+    /// The launcher whose agent can freeze.
+    async fn frozen_by(&self, objects: Objects<'_>) -> Result<Option<Found>, ActorError> {
+        match self.instance.as_ref().filter(|_| self.can_freeze()) {
+            Some(instance) => freezing::launcher_of(objects, instance).await,
+            None => Ok(None),
+        }
     }
 
     /// What the content keeps of the VM: as it was started if it runs, with the
