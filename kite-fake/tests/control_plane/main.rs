@@ -15,5 +15,6 @@ mod pods;
 mod replicas;
 mod restarts;
 mod services;
+mod snapshots;
 mod stateful_sets;
 mod world;

@@ -117,7 +117,7 @@ pub fn plan<'a>(seen: &Seen<'a>) -> Plan<'a> {
         (Some(disk), _) if is_behind(seen, mark, disk) => point(seen, mark, disk, &mut plan),
         (_, Some(request)) => plan.standing = serve(seen, request, mark, &mut plan.acts),
         (None, None) => plan.standing = Standing::Lost,
-        (Some(_), None) => {}
+        (Some(disk), None) => plan.acts.extend(parted(seen, mark, disk)),
     }
     if let Some(current) = current {
         prove(seen, current, mark, &mut plan);
@@ -272,6 +272,29 @@ fn prove<'a>(seen: &Seen<'a>, current: &Disk<'a>, mark: Mark, plan: &mut Plan<'a
     }
 }
 
+/// Whether a guest has run on the machine's disk, and the machine points there.
+fn is_sure(seen: &Seen<'_>, mark: Mark, current: &Disk<'_>) -> bool {
+    let is_whole = current.is_proven && current.fill == Fill::Done && !current.is_leaving;
+    is_whole && !is_behind(seen, mark, current)
+}
+
+/// A turn of its own for the machine's disk, where another disk has the same: of two decisions
+/// that did not know of one another. Without it nobody could tell that the other is a former one.
+fn parted<'a>(seen: &Seen<'a>, mark: Mark, current: &Disk<'a>) -> Option<Act<'a>> {
+    let is_other = |it: &Disk<'_>| {
+        let own = it.own_mark();
+        it.name != current.name && !it.is_leaving && own.is_some_and(|own| own.turn == mark.turn)
+    };
+    let is_shared = seen.disks.iter().any(is_other);
+    (is_shared && is_sure(seen, mark, current)).then(|| Act::Mark {
+        disk: current.name,
+        mark: Mark {
+            turn: mark.turn + 1,
+            ..mark
+        },
+    })
+}
+
 /// Has go what nobody needs.
 fn clear<'a>(
     seen: &Seen<'a>,
@@ -283,8 +306,7 @@ fn clear<'a>(
     let asked = open.map(|it| it.at);
     // As long as the machine does not point there, the former one is not former. And where
     // somebody deletes the machine's disk, the former one may be all that is left.
-    let is_whole = |it: &Disk<'_>| it.is_proven && it.fill == Fill::Done && !it.is_leaving;
-    let is_sure = current.is_some_and(|it| is_whole(it) && !is_behind(seen, mark, it));
+    let is_sure = current.is_some_and(|it| is_sure(seen, mark, it));
     let left = left(seen, mark);
     for disk in seen.disks {
         let is_current = current.is_some_and(|it| it.name == disk.name);
@@ -294,7 +316,7 @@ fn clear<'a>(
         }
         let own = disk.own_mark();
         let is_over = match own {
-            // Of the same turn: nobody knows who has seen it as the machine's.
+            // Not of the same turn: nobody knows who has seen it as the machine's.
             Some(own) => is_sure && own.turn < mark.turn && left.is_none(),
             // It has nothing of its own, and nobody asks for it any more.
             None => asked.is_none() || disk.made_for != asked,

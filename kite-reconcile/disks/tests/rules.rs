@@ -54,6 +54,30 @@ fn machine(disk: &str, generation: u32, mark: Option<Mark>) -> Machine<'_> {
     }
 }
 
+/// As where one controller decided by an old view what another one had decided differently.
+#[test]
+fn of_two_disks_with_one_turn_the_machine_s_gets_the_next_one() {
+    let disks = [
+        disk("d1", 1, Some(mark(1, 1))),
+        disk("d2", 2, Some(mark(1, 2))),
+    ];
+    let shared = seen(&disks, machine("d2", 2, Some(mark(1, 2))));
+    let told = plan(&shared);
+    let next = Mark {
+        turn: 2,
+        ..mark(1, 2)
+    };
+    let (disk, mark) = ("d2", next);
+    assert_eq!(told.acts, [Act::Mark { disk, mark }]);
+    // Not before a guest has run on it: until then the other one may be all there is.
+    let unproven = disks.map(|it| Disk {
+        is_proven: false,
+        ..it
+    });
+    let disks = &unproven;
+    assert_eq!(plan(&Seen { disks, ..shared }).acts, []);
+}
+
 #[test]
 fn a_machine_that_has_lost_its_disk_and_its_mark_is_no_older_one() {
     let former = [disk("d1", 1, Some(Mark::FIRST))];

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kite_fake::actors::Rules;
-use kite_fake::actors::kind::{ENDPOINT_SLICE, SECRET, SERVICE};
+use kite_fake::actors::kind::{
+    ENDPOINT_SLICE, SECRET, SERVICE, STORAGE_CLASS, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS,
+};
 use kite_fake_kubevirt::everything_with_guests;
 use kite_fake_kubevirt::kinds::{DATA_VOLUME, INSTANCE, VIRTUAL_MACHINE};
 use kite_fake_kubevirt::kubevirt::{SUBRESOURCES, VmSubresources};
@@ -186,6 +188,56 @@ async fn a_guest_keeps_its_disk_over_a_power_cycle_and_loses_it_with_the_claim()
     world.end().await;
     let dead = std::net::TcpStream::connect(("127.0.0.1", u16::try_from(third).unwrap()));
     assert!(dead.is_err(), "guests end with the cluster");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_guest_had_on_its_disk_comes_back_from_a_snapshot() {
+    let keys = Keys::new();
+    let world = World::with(Rules::instant(), everything_with_guests()).await;
+    let secret = json!({"metadata": {"name": "vm1-init"},
+        "stringData": {"userdata": keys.user_data()}});
+    world.create(&SECRET, NS, secret).await;
+    let service = json!({
+        "metadata": {"name": "ssh"},
+        "spec": {"selector": {"vm.kubevirt.io/name": "vm1"}, "ports": [{"port": 22}]},
+    });
+    world.create(&SERVICE, NS, service).await;
+    let driver = "driver.longhorn.io";
+    let default = json!({"storageclass.kubernetes.io/is-default-class": "true"});
+    let class = json!({"metadata": {"name": "fast", "annotations": default},
+        "provisioner": driver});
+    world.create(&STORAGE_CLASS, None, class).await;
+    let class = json!({"metadata": {"name": "snap"}, "driver": driver,
+        "deletionPolicy": "Delete", "parameters": {"type": "snap"}});
+    world.create(&VOLUME_SNAPSHOT_CLASS, None, class).await;
+    world.create(&DATA_VOLUME, NS, disk()).await;
+    world.create(&VIRTUAL_MACHINE, NS, machine()).await;
+    let first = wait_for_port(&world, None).await;
+    keys.ssh(first, "mkdir d; echo one > d/note").await;
+    let snapshot = json!({"metadata": {"name": "s"}, "spec": {
+        "volumeSnapshotClassName": "snap",
+        "source": {"persistentVolumeClaimName": "vm1-disk"},
+    }});
+    world.create(&VOLUME_SNAPSHOT, NS, snapshot).await;
+    world.settle().await;
+    keys.ssh(first, "rm d/note; echo two > d/other").await;
+
+    let mut restored = disk();
+    restored["metadata"]["name"] = json!("vm1-disk-2");
+    restored["spec"]["source"] = json!({"snapshot": {"namespace": "default", "name": "s"}});
+    world.create(&DATA_VOLUME, NS, restored).await;
+    world.settle().await;
+    power(&world, "Halted").await;
+    let mut vm = machine();
+    vm["spec"]["template"]["spec"]["volumes"][0]["dataVolume"]["name"] = json!("vm1-disk-2");
+    let volumes = json!({"spec": {"template": {"spec": {
+        "volumes": vm["spec"]["template"]["spec"]["volumes"]}}}});
+    world.merge(&VIRTUAL_MACHINE, NS, "vm1", volumes).await;
+    power(&world, "Always").await;
+    let second = wait_for_port(&world, None).await;
+    let (out, _) = keys.ssh(second, "cd d; ls; cat note").await;
+    assert_eq!(out, "note\none\n");
+    world.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -174,7 +174,7 @@ impl World {
                 if !is_same(self, disk) {
                     return None;
                 }
-                self.judge_deletion(disk, driver);
+                self.judge_deletion(disk, basis, driver);
                 self.happened.cleared |= self.disk(disk)?.mark.is_some();
                 self.lose(disk, driver);
             }
@@ -238,7 +238,7 @@ impl World {
     }
 
     /// Whether Kite may delete it, by what is true.
-    fn judge_deletion(&mut self, place: u8, driver: Driver) {
+    fn judge_deletion(&mut self, place: u8, basis: &Api, driver: Driver) {
         let Some(disk) = self.disk(place) else {
             return;
         };
@@ -256,11 +256,10 @@ impl World {
         let is_needed = !driver.outlives && needed.next().is_some();
         let is_last = self.ran == disk.uid && !self.is_sure() && !is_told;
         let answered = machine.and_then(|it| it.mark?.request);
+        // What is asked for when its time is over, and after all was read afresh, comes too late.
+        let seen = self.api.request.filter(|it| basis.request == Some(*it));
         let is_wanted = !is_told
-            && self
-                .api
-                .request
-                .is_some_and(|it| it.from == Source::Former(place) && Some(it.at) > answered);
+            && seen.is_some_and(|it| it.from == Source::Former(place) && Some(it.at) > answered);
         let is_another = |it: &DiskObject| it.uid != disk.uid && !it.is_leaving;
         let is_the_only = !is_told && disk.mark.is_some() && !self.good().any(is_another);
         self.harm.deleted |= is_used || is_kept || is_needed || is_last || is_wanted || is_the_only;

@@ -17,7 +17,7 @@ use crate::stages;
 /// What virt-api says of virt-handler's refusals.
 fn handler_said(message: &str) -> Status {
     Status::internal(format!(
-        "unexpected return code 400 (400 Bad Request), message: {message}"
+        "Internal error occurred: unexpected return code 400 (400 Bad Request), message: {message}"
     ))
 }
 
