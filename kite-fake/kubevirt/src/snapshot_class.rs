@@ -7,7 +7,7 @@ use kite_fake::actors::{ActorError, Context};
 use crate::kinds::STORAGE_PROFILE;
 
 /// Annotation of the class that is taken where several fit.
-const DEFAULT_CLASS: &str = "snapshot.storage.kubernetes.io/is-default-class";
+pub(crate) const DEFAULT_CLASS: &str = "snapshot.storage.kubernetes.io/is-default-class";
 
 /// The class by which snapshots of claims of a storage class are taken: the one
 /// that its storage profile names, or the one of its provisioner.

@@ -17,4 +17,5 @@ mod restarts;
 mod services;
 mod snapshots;
 mod stateful_sets;
+mod volumes;
 mod world;

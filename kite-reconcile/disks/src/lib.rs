@@ -61,6 +61,7 @@
 //! | Module | What is there |
 //! |---|---|
 //! | (the crate itself) | what is seen ([`Seen`]), what is to be done ([`plan`], [`plan_end`]), and who needs what ([`is_needed`], [`may_be_deleted`]) |
+//! | [`class`] | by which class of snapshots a disk's is taken, and why by none |
 //! | [`schedule`] | when snapshots are taken, and which of them go again |
 //! | [`taking`] | how a snapshot of a disk is taken, and what is told of it |
 //!
@@ -68,6 +69,7 @@
 //!
 //! There are no features.
 
+pub mod class;
 mod hold;
 mod plan;
 pub mod schedule;

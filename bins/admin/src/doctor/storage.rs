@@ -2,7 +2,8 @@
 
 use k8s_openapi::api::storage::v1::StorageClass;
 use kite_core::names;
-use kube::ResourceExt as _;
+use kite_disks::class::{Bond, Class, Storage, choose};
+use kube::{ResourceExt as _, api::DynamicObject};
 
 use super::{
     Aim,
@@ -138,28 +139,75 @@ fn profile(facts: &Facts, class: &StorageClass) -> Option<Finding> {
     })
 }
 
-/// Whether CDI copies golden images by snapshots, which takes seconds.
+/// Whether snapshots of disks can be taken: CDI copies golden images by them, which takes
+/// seconds.
 fn snapshots(facts: &Facts, class: &StorageClass) -> Finding {
     if let seen @ (Seen::Refused | Seen::Failed(_)) = &facts.snapshot_classes {
         return unseen(SNAPSHOTS, "VolumeSnapshotClasses", seen);
     }
-    let classes = facts.snapshot_classes.known().into_iter().flatten();
-    let of_driver = classes
+    let profiles = facts.storage_profiles.known().into_iter().flatten();
+    let name = class.name_any();
+    let profile = profiles.into_iter().find(|it| it.name_any() == name);
+    let storage = Storage {
+        class: &name,
+        provisioner: &class.provisioner,
+        profile: profile.and_then(|it| it.data["status"]["snapshotClass"].as_str()),
+    };
+    let classes: Vec<&DynamicObject> = facts
+        .snapshot_classes
+        .known()
         .into_iter()
-        .find(|it| it.data["driver"].as_str() == Some(&class.provisioner));
-    match of_driver {
-        Some(class) => Finding::fit(
-            SNAPSHOTS,
-            format!("disks come from images by snapshots ({})", class.name_any()),
-        ),
-        None => Finding::of(
+        .flatten()
+        .collect();
+    let found: Vec<Class<'_>> = classes.iter().map(|it| class_of(it)).collect();
+    let chosen = match choose(&storage, &found) {
+        Ok(chosen) => chosen,
+        Err(why) => {
+            let without = "without it each new disk is a copy of its whole image";
+            let remedy = format!("{}; {without}", why.remedy());
+            return Finding::of(SNAPSHOTS, State::Warning, why.fault(), remedy);
+        }
+    };
+    let name = chosen.name;
+    let retains = |it: &&DynamicObject| it.data["deletionPolicy"] == "Retain";
+    if classes
+        .into_iter()
+        .filter(retains)
+        .any(|it| it.name_any() == name)
+    {
+        return Finding::of(
             SNAPSHOTS,
             State::Warning,
             format!(
-                "no VolumeSnapshotClass has the driver {}",
-                class.provisioner
+                "the VolumeSnapshotClass {name} has the deletionPolicy Retain: what snapshots \
+                     have on the storage stays there when they are deleted"
             ),
-            "make one if the driver can: without it each new disk is a copy of its whole image",
-        ),
+            "let it be Delete, or look after the storage",
+        );
+    }
+    let bond = match Bond::of(chosen.driver) {
+        Bond::Outlives => "they outlive the disk that they are of",
+        Bond::Dies => "their data go with the disk that they are of",
+        Bond::Unknown => {
+            "whether they outlive the disk that they are of is not known of its driver"
+        }
+    };
+    Finding::fit(
+        SNAPSHOTS,
+        format!("disks come from images by snapshots ({name}); {bond}"),
+    )
+}
+
+fn class_of(class: &DynamicObject) -> Class<'_> {
+    let default = "snapshot.storage.kubernetes.io/is-default-class";
+    let word = |at: &str| class.data.pointer(at).and_then(|it| it.as_str());
+    Class {
+        name: class.metadata.name.as_deref().unwrap_or_default(),
+        driver: word("/driver").unwrap_or_default(),
+        is_default: class
+            .annotations()
+            .get(default)
+            .is_some_and(|it| it == "true"),
+        kind: word("/parameters/type"),
     }
 }

@@ -155,6 +155,12 @@ fn windows() -> KiteImage {
     serde_json::from_value(json!({"metadata": {"name": "windows-11"}, "spec": spec})).unwrap()
 }
 
+fn snapshot_class(facts: &mut Facts, change: impl FnOnce(&mut serde_json::Value)) {
+    if let Seen::Known(classes) = &mut facts.snapshot_classes {
+        change(&mut classes[0].data);
+    }
+}
+
 #[tokio::test]
 async fn what_windows_vms_keep_has_a_class_by_name_or_by_default() {
     let fake = fit().await;
@@ -240,7 +246,7 @@ async fn a_cluster_that_is_ready_for_kite_is_fit() {
 type Case = (&'static str, fn(&mut Facts), &'static str, State);
 
 #[allow(clippy::too_many_lines, reason = "one list")]
-fn cases() -> [Case; 17] {
+fn cases() -> [Case; 20] {
     [
         (
             "an old API server",
@@ -308,6 +314,35 @@ fn cases() -> [Case; 17] {
         (
             "no snapshots",
             |it| it.snapshot_classes = Seen::Absent,
+            "snapshots",
+            State::Warning,
+        ),
+        (
+            "snapshots that stay on the storage",
+            |it| snapshot_class(it, |class| class["deletionPolicy"] = json!("Retain")),
+            "snapshots",
+            State::Warning,
+        ),
+        (
+            "two classes of snapshots",
+            |it| {
+                if let Seen::Known(classes) = &mut it.snapshot_classes {
+                    let mut other = classes[0].clone();
+                    other.metadata.name = Some("other".to_owned());
+                    classes.push(other);
+                }
+            },
+            "snapshots",
+            State::Warning,
+        ),
+        (
+            "Longhorn's backups",
+            |it| {
+                if let Seen::Known(classes) = &mut it.storage_classes {
+                    classes[0].provisioner = "driver.longhorn.io".to_owned();
+                }
+                snapshot_class(it, |class| class["driver"] = json!("driver.longhorn.io"));
+            },
             "snapshots",
             State::Warning,
         ),

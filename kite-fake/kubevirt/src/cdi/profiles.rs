@@ -11,6 +11,7 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use crate::kinds::STORAGE_PROFILE;
+use crate::snapshot_class::DEFAULT_CLASS;
 
 /// Plays CDI's controller of `StorageProfile`s: each storage class has one, whose
 /// status joins what its spec wants with what is known of the storage.
@@ -89,10 +90,19 @@ fn status(profile: &DynamicObject, class: &DynamicObject, snapshots: &[Found]) -
         None => json!([{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}]),
     };
     let wanted = spec["snapshotClass"].as_str();
-    let found = snapshots.iter().find(|class| match wanted {
+    let fits = |class: &&Found| match wanted {
         Some(wanted) => class.metadata.name.as_deref() == Some(wanted),
         None => text(class, "/driver") == provisioner,
-    });
+    };
+    // The default one, else the first by name.
+    let is_default = |class: &&Found| {
+        let marks = class.metadata.annotations.as_ref();
+        marks.is_some_and(|marks| marks.contains_key(DEFAULT_CLASS))
+    };
+    let mut default = snapshots
+        .iter()
+        .filter(|class| fits(class) && is_default(class));
+    let found = default.next().or_else(|| snapshots.iter().find(fits));
     let snapshot_class = found.and_then(|class| class.metadata.name.as_deref());
     if let Some(name) = snapshot_class {
         status["snapshotClass"] = json!(name);

@@ -30,7 +30,7 @@ async fn world(driver: &str) -> World {
         "deletionPolicy": "Delete", "parameters": {"type": "snap"}});
     world.create(&VOLUME_SNAPSHOT_CLASS, None, class).await;
     world
-        .create(&DATA_VOLUME, NS, disk("disk", json!({"blank": {}}), "1Gi"))
+        .create(&DATA_VOLUME, NS, disk("disk", &json!({"blank": {}}), "1Gi"))
         .await;
     world.settle().await;
     let name = volume(&world, "disk").await.metadata.name.unwrap();
@@ -45,7 +45,7 @@ async fn world(driver: &str) -> World {
     world
 }
 
-fn disk(name: &str, source: Value, size: &str) -> Value {
+fn disk(name: &str, source: &Value, size: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {
         "source": source,
         "storage": {"resources": {"requests": {"storage": size}}},
@@ -79,7 +79,7 @@ async fn a_disk_gets_the_volume_of_a_temporary_claim() {
         .rules
         .add(Rule::hold(Stage::CLAIM_BOUND, Selector::all()));
     world
-        .create(&DATA_VOLUME, NS, disk("copy", of_snapshot(), "2Gi"))
+        .create(&DATA_VOLUME, NS, disk("copy", &of_snapshot(), "2Gi"))
         .await;
     world.settle().await;
     assert_eq!(
@@ -120,7 +120,7 @@ async fn a_quota_is_charged_for_it_too() {
     world.create(&RESOURCE_QUOTA, NS, quota).await;
     world.settle().await;
     world
-        .create(&DATA_VOLUME, NS, disk("copy", of_snapshot(), "1Gi"))
+        .create(&DATA_VOLUME, NS, disk("copy", &of_snapshot(), "1Gi"))
         .await;
     world.settle().await;
     assert_eq!(
@@ -155,7 +155,7 @@ async fn it_is_made_beside_the_snapshot_and_goes_with_what_it_is_for() {
         .add(Rule::hold(Stage::CLAIM_BOUND, Selector::all()));
     let there = Some("other");
     world
-        .create(&DATA_VOLUME, there, disk("copy", of_snapshot(), "1Gi"))
+        .create(&DATA_VOLUME, there, disk("copy", &of_snapshot(), "1Gi"))
         .await;
     world.settle().await;
     assert_eq!(claims(&world).await.len(), 2);
@@ -165,7 +165,7 @@ async fn it_is_made_beside_the_snapshot_and_goes_with_what_it_is_for() {
     assert!(world.list(&CLAIM, there).await.is_empty());
 
     world
-        .create(&DATA_VOLUME, there, disk("copy", of_snapshot(), "1Gi"))
+        .create(&DATA_VOLUME, there, disk("copy", &of_snapshot(), "1Gi"))
         .await;
     world.rules.clear(Stage::CLAIM_BOUND);
     world.settle().await;
@@ -189,7 +189,7 @@ async fn a_claim_is_cloned_when_no_pod_uses_it() {
     world.settle().await;
     let source = json!({"pvc": {"namespace": "default", "name": "disk"}});
     world
-        .create(&DATA_VOLUME, NS, disk("clone", source, "1Gi"))
+        .create(&DATA_VOLUME, NS, disk("clone", &source, "1Gi"))
         .await;
     world.settle().await;
     assert_eq!(phase(&world, "clone").await, "CloneScheduled");
@@ -228,7 +228,7 @@ async fn a_snapshot_without_a_size_is_waited_for() {
     world.create(&VOLUME_SNAPSHOT, NS, snapshot).await;
     let source = json!({"snapshot": {"namespace": "default", "name": "t"}});
     world
-        .create(&DATA_VOLUME, NS, disk("copy", source, "1Gi"))
+        .create(&DATA_VOLUME, NS, disk("copy", &source, "1Gi"))
         .await;
     world.settle().await;
     let waiting = world.get(&DATA_VOLUME, NS, "copy").await.unwrap();

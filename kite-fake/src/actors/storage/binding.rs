@@ -89,6 +89,36 @@ pub async fn bind(
     tie(objects, claim, &name).await
 }
 
+/// Binds `claim` to a volume that is there.
+pub(super) async fn adopt(
+    objects: Objects<'_>,
+    claim: &DynamicObject,
+    volume: &DynamicObject,
+) -> Result<(), ActorError> {
+    let key = Key::of(&VOLUME, volume);
+    let patch = json!({"spec": {"claimRef": reference(claim)}});
+    let bound = objects.merge(&key, Some(volume), patch).await?;
+    let status = json!({"phase": "Bound"});
+    ignore_missing(objects.set_status(&key, &bound, status).await)?;
+    let patch = json!({
+        "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {"volumeName": key.name},
+    });
+    let claim = objects
+        .merge(&Key::of(&CLAIM, claim), Some(claim), patch)
+        .await?;
+    let status = json!({
+        "phase": "Bound",
+        "accessModes": volume.data["spec"]["accessModes"],
+        "capacity": {"storage": text(volume, "/spec/capacity/storage")},
+    });
+    ignore_missing(
+        objects
+            .set_status(&Key::of(&CLAIM, &claim), &claim, status)
+            .await,
+    )
+}
+
 /// Has `claim` be that of the volume of this name.
 async fn tie(objects: Objects<'_>, claim: &DynamicObject, volume: &str) -> Result<(), ActorError> {
     let claim = if text(claim, "/spec/volumeName").is_empty() {

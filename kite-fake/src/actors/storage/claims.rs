@@ -1,30 +1,38 @@
 //! Binds claims, and takes volumes away with them.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use kube::api::DynamicObject;
 
 use serde_json::json;
 
 use super::binding::{
-    bind, claim_size, class_of, grow, is_bound, is_consumed, is_late, volume_name,
+    adopt, bind, claim_size, class_of, grow, is_bound, is_consumed, is_late, volume_name,
 };
 use super::contents::Filling;
 use super::drivers::{Bond, Driver};
 use super::protection::release;
+use super::standing::{Standing, standing};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::events;
 use crate::actors::kind::{CLAIM, Key, Kind, POD, VOLUME, VOLUME_SNAPSHOT_CONTENT};
 use crate::actors::objects::{Deletion, Objects, ignore_missing, is_deleting, text, uid};
 use crate::actors::rules::{Gate, Stage};
 use crate::actors::workloads::pod_state::is_over;
+use crate::builtin::quantity;
 
 /// Holds a volume on real clusters, while it is bound.
 const PROTECTION: &str = "kubernetes.io/pv-protection";
 
+/// When a claim is looked at again that waits for a volume.
+const AGAIN: Duration = Duration::from_secs(5);
+
 /// What is read as watches have shown it.
 const SEEN: &[Kind] = &[CLAIM, VOLUME];
 
-/// Plays the volume controllers: a claim gets a volume of its own and is bound;
+/// Plays the volume controllers: a claim gets a volume that is there for it, or one of its own,
+/// and is bound;
 /// a bound claim that asks for more grows; a claim that is deleted is held while
 /// a Pod uses it; the volume goes with the claim, or is released, as it says. Claims that
 /// somebody else fills first are left to them.
@@ -84,7 +92,7 @@ impl Actor for ClaimBinder {
             return Ok(Next::Done);
         }
         if is_bound(&claim) {
-            if text(&claim, "/status/capacity/storage") != claim_size(&claim) {
+            if is_smaller(&claim) {
                 grow(objects, &claim).await?;
             }
             return Ok(Next::Done);
@@ -96,14 +104,28 @@ impl Actor for ClaimBinder {
         if !is_consumed(&claim) && class.as_deref().is_some_and(is_late) {
             return Ok(Next::Done);
         }
+        let standing = standing(objects, &claim, class.as_deref()).await?;
+        if matches!(standing, Standing::Waits) {
+            return Ok(Next::Later(AGAIN));
+        }
         match context.gate(Stage::CLAIM_BOUND, &claim, "") {
-            Gate::Open => bind(objects, &claim, class.as_deref(), &Filling::none()).await?,
+            Gate::Open => match standing {
+                Standing::Volume(volume) => adopt(objects, &claim, &volume).await?,
+                _ => bind(objects, &claim, class.as_deref(), &Filling::none()).await?,
+            },
             Gate::Wait(rest) => return Ok(Next::After(rest)),
             // A claim has no way to fail: it stays pending.
             Gate::Held | Gate::Fail(_) => return Ok(Next::Held),
         }
         Ok(Next::Done)
     }
+}
+
+/// Whether a bound claim has less than it asks for. One that took a volume that was there may
+/// have more.
+fn is_smaller(claim: &DynamicObject) -> bool {
+    let has = quantity::nano(text(claim, "/status/capacity/storage"));
+    has < quantity::nano(claim_size(claim))
 }
 
 /// Names of the claims that a Pod mounts.
@@ -124,6 +146,9 @@ async fn reclaim(
 ) -> Result<Next, ActorError> {
     let of = |field: &str| text(volume, &format!("/spec/claimRef/{field}"));
     if of("uid").is_empty() {
+        // Nobody's, or kept for somebody who has not come yet.
+        let available = objects.set_status(key, volume, json!({"phase": "Available"}));
+        ignore_missing(available.await)?;
         return Ok(Next::Done);
     }
     let (namespace, name) = (Some(of("namespace")), of("name"));

@@ -6,6 +6,7 @@ mod claims;
 mod contents;
 mod drivers;
 mod protection;
+mod standing;
 
 pub use attributes::AttributesProtection;
 pub use binding::{
