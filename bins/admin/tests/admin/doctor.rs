@@ -339,7 +339,7 @@ fn cases() -> [Case; 20] {
             "Longhorn's backups",
             |it| {
                 if let Seen::Known(classes) = &mut it.storage_classes {
-                    classes[0].provisioner = "driver.longhorn.io".to_owned();
+                    "driver.longhorn.io".clone_into(&mut classes[0].provisioner);
                 }
                 snapshot_class(it, |class| class["driver"] = json!("driver.longhorn.io"));
             },
