@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::{
     scenarios::{ANN, Done, nothing_is_left_of, settle_in},
-    stage::{image, inhabited, vm},
+    stage::{DRIVER, image, inhabited, vm},
 };
 
 fn unmet(error: impl std::fmt::Display) -> ScenarioError {
@@ -177,13 +177,23 @@ pub fn images_of_what_is_there(copies: usize) -> Builder {
         }))?;
         let claim = world.create(&claim).await?;
         let kind = GroupVersionKind::gvk("snapshot.storage.k8s.io", "v1", "VolumeSnapshot");
+        let class_kind = GroupVersionKind {
+            kind: "VolumeSnapshotClass".to_owned(),
+            ..kind.clone()
+        };
+        let class_kind = ApiResource::from_gvk(&class_kind);
+        let class = json!({"driver": DRIVER, "deletionPolicy": "Delete"});
+        let class = DynamicObject::new("played", &class_kind).data(class);
+        Api::all_with(world.client().clone(), &class_kind)
+            .create(&PostParams::default(), &class)
+            .await?;
+        let taken = json!({"spec": {
+            "volumeSnapshotClassName": "played",
+            "source": {"persistentVolumeClaimName": "by-hand"},
+        }});
         let kind = ApiResource::from_gvk(&kind);
-        let snapshots = Api::namespaced_with(world.client().clone(), here, &kind);
-        let taken = json!({
-            "spec": {"source": {"persistentVolumeClaimName": "by-hand"}},
-            "status": {"readyToUse": true, "restoreSize": "5Gi"},
-        });
         let taken = DynamicObject::new("taken", &kind).data(taken);
+        let snapshots = Api::namespaced_with(world.client().clone(), here, &kind);
         snapshots.create(&PostParams::default(), &taken).await?;
         let mut frozen = image("frozen");
         frozen.spec.source = ImageSource {

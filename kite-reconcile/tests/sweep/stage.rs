@@ -24,9 +24,10 @@ use kite_core::{
     kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceMigration},
     names,
 };
+use kite_fake::actors::definitions::Definition;
 use kite_fake::actors::{
     Actor, ClaimBinder, GarbageCollector, Gateways, LoadBalancers, NamespaceDefaults,
-    NamespaceLifecycle, Nodes, Pods,
+    NamespaceLifecycle, Nodes, Pods, VolumeSnapshots, kind, snapshot_definitions,
 };
 use kite_fake::clock::Clock;
 use kite_fake::fault::Plan;
@@ -221,6 +222,8 @@ fn builder(copies: usize) -> Builder {
         // Has the keys in it; that they are those of the key Secret is asked at
         // every step.
         .ignore_field("Secret", "/data/userdata")
+        // A time in nanoseconds.
+        .ignore_field("VolumeSnapshotContent", "/status/creationTime")
         // By when the instance was looked at, and by its uid.
         .ignore_field(
             "VirtualMachineInstance",
@@ -262,6 +265,7 @@ fn actors() -> Vec<Arc<dyn Actor>> {
         Arc::new(NamespaceDefaults),
         Arc::new(GarbageCollector::default()),
         Arc::new(ClaimBinder),
+        Arc::new(VolumeSnapshots::default()),
         Arc::new(Nodes),
         Arc::new(Pods::default()),
         Arc::new(DataSources::default()),
@@ -360,49 +364,18 @@ pub fn inhabited(copies: usize) -> Builder {
     builder(copies).cluster(|cluster| cluster.snapshot(settled.clone()))
 }
 
+/// The driver of all storage.
+pub const DRIVER: &str = "disks.example.org";
+
 /// The class of Gateways that is looked after here.
 pub const GATEWAY_CLASS: &str = "played";
 
 /// Kinds that Kite has nothing to do with, and others need.
-fn kinds_of_others() -> [CustomResourceDefinition; 2] {
-    let kind = |group: &str, scope: &str, kind: &str, plural: &str| {
-        let crd = json!({
-            "metadata": {
-                "name": format!("{plural}.{group}"),
-                "annotations": {"api-approved.kubernetes.io": "unapproved, for tests only"},
-            },
-            "spec": {
-                "group": group,
-                "scope": scope,
-                "names": {"kind": kind, "plural": plural},
-                "versions": [{
-                    "name": "v1",
-                    "served": true,
-                    "storage": true,
-                    "schema": {"openAPIV3Schema": {
-                        "type": "object",
-                        "x-kubernetes-preserve-unknown-fields": true,
-                    }},
-                }],
-            },
-        });
-        serde_json::from_value::<CustomResourceDefinition>(crd).unwrap()
-    };
-    let mut classes = kind(
-        "gateway.networking.k8s.io",
-        "Cluster",
-        "GatewayClass",
-        "gatewayclasses",
-    );
-    let status = serde_json::from_value(json!({"status": {}})).unwrap();
-    classes.spec.versions[0].subresources = Some(status);
-    let snapshots = kind(
-        "snapshot.storage.k8s.io",
-        "Namespaced",
-        "VolumeSnapshot",
-        "volumesnapshots",
-    );
-    [classes, snapshots]
+fn kinds_of_others() -> Vec<CustomResourceDefinition> {
+    const GATEWAY_CLASSES: Definition = Definition(&kind::GATEWAY_CLASS, &[], &[]);
+    let mut kinds = snapshot_definitions();
+    kinds.push(GATEWAY_CLASSES.crd());
+    kinds
 }
 
 fn foundations() -> Vec<Value> {
@@ -418,7 +391,7 @@ fn foundations() -> Vec<Value> {
     };
     let class = StorageClass {
         metadata: named(names::STORAGE_CLASS),
-        provisioner: "example.org/disks".to_owned(),
+        provisioner: DRIVER.to_owned(),
         allow_volume_expansion: Some(true),
         ..StorageClass::default()
     };
