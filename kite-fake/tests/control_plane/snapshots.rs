@@ -457,3 +457,77 @@ async fn who_takes_over_takes_no_snapshot_twice() {
     world.is_quiet().await;
     world.end().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn two_snapshots_of_a_claim_that_goes_do_not_wait_for_one_another() {
+    let world = world(CEPH).await;
+    world
+        .rules
+        .add(Rule::hold(Stage::SNAPSHOT_READY, Selector::all()));
+    world.create(&VOLUME_SNAPSHOT, snapshot("a", "disk")).await;
+    world.settle().await;
+    world.delete(&CLAIM, "disk").await;
+    world.create(&VOLUME_SNAPSHOT, snapshot("b", "disk")).await;
+    world.settle().await;
+    world.rules.clear(Stage::SNAPSHOT_READY);
+    world.settle().await;
+    assert!(world.find(&CLAIM, "disk").await.is_none());
+    for name in ["a", "b"] {
+        assert_eq!(
+            world.status(&VOLUME_SNAPSHOT, name).await["readyToUse"],
+            true
+        );
+    }
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_content_stays_as_long_as_its_snapshot() {
+    let world = world(CEPH).await;
+    world.create(&VOLUME_SNAPSHOT, snapshot("s", "disk")).await;
+    world.settle().await;
+    let content = content(&world, "s").await.metadata.name.unwrap();
+    world.delete(&VOLUME_SNAPSHOT_CONTENT, &content).await;
+    world.is_quiet().await;
+    assert_eq!(
+        world.status(&VOLUME_SNAPSHOT, "s").await["readyToUse"],
+        true
+    );
+    world.delete(&VOLUME_SNAPSHOT, "s").await;
+    world.settle().await;
+    assert!(
+        world
+            .find(&VOLUME_SNAPSHOT_CONTENT, &content)
+            .await
+            .is_none()
+    );
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_has_what_was_there_when_it_was_begun() {
+    let world = world(LONGHORN).await;
+    let hold = Rule::hold(Stage::COPY_DONE, Selector::all());
+    world.rules.add(hold);
+    let of = |name| json!({"kind": "PersistentVolumeClaim", "name": name});
+    world
+        .create(&CLAIM, claim("first", "1Gi", &of("disk")))
+        .await;
+    world.settle().await;
+    world
+        .create(&CLAIM, claim("second", "1Gi", &of("first")))
+        .await;
+    // Larger is none.
+    world
+        .create(&CLAIM, claim("larger", "2Gi", &of("disk")))
+        .await;
+    world.settle().await;
+    assert!(!is_bound(&world, "larger").await);
+    write(&world, "disk", "two").await;
+    world.rules.clear(Stage::COPY_DONE);
+    world.settle().await;
+    for name in ["first", "second"] {
+        assert_eq!(read(&world, name).await.as_deref(), Some("one"), "{name}");
+    }
+    world.end().await;
+}

@@ -32,7 +32,7 @@ fn volume(name: &str, size: &str) -> Value {
         "accessModes": ["ReadWriteOnce", "ReadOnlyMany"],
         "capacity": {"storage": size},
         "persistentVolumeReclaimPolicy": "Retain",
-        "csi": {"driver": "csi.example.org", "volumeHandle": name},
+        "csi": {"driver": "csi.example.org", "volumeHandle": format!("at-{name}")},
     }})
 }
 

@@ -169,6 +169,21 @@ fn snapshots(facts: &Facts, class: &StorageClass) -> Finding {
         }
     };
     let name = chosen.name;
+    if let Some(taken) = storage.profile.filter(|taken| *taken != name) {
+        return Finding::of(
+            SNAPSHOTS,
+            State::Warning,
+            format!(
+                "CDI takes snapshots by the VolumeSnapshotClass {taken}, which is not there, is \
+                 of another driver, or takes backups: disks are not made from images"
+            ),
+            format!(
+                "kubectl patch storageprofile {} --type merge -p \
+                 '{{\"spec\":{{\"snapshotClass\":\"{name}\"}}}}'",
+                storage.class
+            ),
+        );
+    }
     let retains = |it: &&DynamicObject| it.data["deletionPolicy"] == "Retain";
     if classes
         .into_iter()

@@ -246,7 +246,7 @@ async fn a_cluster_that_is_ready_for_kite_is_fit() {
 type Case = (&'static str, fn(&mut Facts), &'static str, State);
 
 #[allow(clippy::too_many_lines, reason = "one list")]
-fn cases() -> [Case; 20] {
+fn cases() -> [Case; 21] {
     [
         (
             "an old API server",
@@ -330,6 +330,16 @@ fn cases() -> [Case; 20] {
                     let mut other = classes[0].clone();
                     other.metadata.name = Some("other".to_owned());
                     classes.push(other);
+                }
+            },
+            "snapshots",
+            State::Warning,
+        ),
+        (
+            "a class of snapshots that CDI takes and that is not the driver's",
+            |it| {
+                if let Seen::Known(profiles) = &mut it.storage_profiles {
+                    profiles[0].data["status"]["snapshotClass"] = json!("backups");
                 }
             },
             "snapshots",

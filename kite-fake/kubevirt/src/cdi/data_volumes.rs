@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::claim::{claim_of, default_class};
-use super::smart_clone::{MADE_FOR, Progress, clean_up, clone};
+use super::smart_clone::{MADE_FOR, Progress, clean_up, clone, resume_clone, source_namespace};
 use super::source::{Readiness, Source, resolve};
 use super::status::{Family, Standing, status, steps_done};
 use crate::kinds::{DATA_SOURCE, DATA_VOLUME, STORAGE_PROFILE};
@@ -93,6 +93,10 @@ impl Actor for DataVolumes {
             && is_deleting(&claim)
         {
             clean_up(objects, &claim).await?;
+            if source_namespace(&claim).is_some() {
+                // Another one is made when it is gone.
+                return Ok(Next::Done);
+            }
         }
         let Some(volume) = objects.get(key).await? else {
             return Ok(Next::Done);
@@ -252,10 +256,14 @@ impl Disk<'_> {
         let family = families.into_iter().find(|it| it.in_progress() == phase);
         let space = self.key.namespace.as_deref();
         let claim = self.objects.find(&CLAIM, space, &self.key.name).await?;
-        let is_ours = |claim: &Found| is_bound(claim) && is_controlled_by(claim, uid(self.volume));
+        let is_ours = |claim: &Found| is_controlled_by(claim, uid(self.volume));
         let (Some(family), Some(claim)) = (family, claim.filter(is_ours)) else {
             return Ok(None);
         };
+        let is_clone = matches!(family, Family::Clone | Family::Snapshot);
+        if !is_bound(&claim) && !(is_clone && resume_clone(self.objects, &claim).await?) {
+            return Ok(None);
+        }
         clean_up(self.objects, &claim).await?;
         self.stand(family, &Standing::Succeeded).await.map(Some)
     }
@@ -293,6 +301,7 @@ impl Disk<'_> {
                     self.stand(family, &Standing::Succeeded).await
                 }
                 Progress::Waiting => Ok(Next::Done),
+                Progress::Polling => Ok(Next::Later(TRY_AGAIN)),
                 Progress::Stuck(message) => {
                     self.stand(family, &Standing::Stuck { message }).await?;
                     Ok(Next::Later(TRY_AGAIN))

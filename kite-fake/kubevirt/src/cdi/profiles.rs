@@ -25,10 +25,13 @@ impl Actor for StorageProfiles {
     }
 
     fn watches(&self) -> Watches {
-        Watches::Kinds(vec![STORAGE_PROFILE, STORAGE_CLASS])
+        Watches::Kinds(vec![STORAGE_PROFILE, STORAGE_CLASS, VOLUME_SNAPSHOT_CLASS])
     }
 
     fn keys(&self, change: &Change) -> Vec<Key> {
+        if change.kind == VOLUME_SNAPSHOT_CLASS {
+            return vec![change.key()];
+        }
         vec![Key::new(&STORAGE_PROFILE, None, &change.key().name)]
     }
 
@@ -37,6 +40,15 @@ impl Actor for StorageProfiles {
             return Ok(Next::Done);
         }
         let objects = Objects::new(context, self.name());
+        if key.kind == VOLUME_SNAPSHOT_CLASS {
+            // Whichever profiles it matters for.
+            for class in objects.list(&STORAGE_CLASS, None, "").await? {
+                let name = class.metadata.name.as_deref().unwrap_or_default();
+                let profile = Key::new(&STORAGE_PROFILE, None, name);
+                self.reconcile(context, &profile).await?;
+            }
+            return Ok(Next::Done);
+        }
         let class = objects.find(&STORAGE_CLASS, None, &key.name).await?;
         let profile = objects.get(key).await?;
         let Some(class) = class.filter(|class| !is_deleting(class)) else {
@@ -97,7 +109,7 @@ fn status(profile: &DynamicObject, class: &DynamicObject, snapshots: &[Found]) -
     // The default one, else the first by name.
     let is_default = |class: &&Found| {
         let marks = class.metadata.annotations.as_ref();
-        marks.is_some_and(|marks| marks.contains_key(DEFAULT_CLASS))
+        marks.is_some_and(|marks| marks.get(DEFAULT_CLASS).is_some_and(|it| it == "true"))
     };
     let mut default = snapshots
         .iter()

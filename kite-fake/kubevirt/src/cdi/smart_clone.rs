@@ -2,14 +2,16 @@
 //! it, and its volume is given to the claim that wants it.
 
 use kite_core::quantity::Bytes;
-use kite_fake::actors::kind::{CLAIM, Key, VOLUME_SNAPSHOT};
-use kite_fake::actors::objects::{
-    Deletion, Found, Objects, ignore_missing, is_deleting, text, uid,
+use kite_fake::actors::NODE_NAME;
+use kite_fake::actors::kind::{CLAIM, Key, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT};
+use kite_fake::actors::objects::{Deletion, Found, Objects, is_deleting, text, uid};
+use kite_fake::actors::storage::{
+    BROKEN, COPYING_FROM, Driver, Filling, SELECTED_NODE, annotation, bind, claim_size, class_of,
+    is_bound, is_late, rebind, resume,
 };
-use kite_fake::actors::storage::{Driver, Filling, bind, claim_size, class_of, is_bound, rebind};
 use kite_fake::actors::{ActorError, kind};
 use kube::api::DynamicObject;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::source::Source;
 
@@ -26,6 +28,8 @@ pub(super) enum Progress {
     Done,
     /// Something else happens first, which is watched.
     Waiting,
+    /// Something else happens first, which is not watched.
+    Polling,
     /// It cannot go on, for this reason, which is not watched.
     Stuck(String),
 }
@@ -64,10 +68,10 @@ async fn from_claim(
         .as_deref()
         .map(|found| text(found, "/spec/volumeName"));
     let key = Key::new(&kind::VOLUME, None, at.unwrap_or_default());
-    let volume = objects.get(&key).await?;
-    let mut filling = volume.map_or_else(Filling::none, |volume| {
-        Filling::copy("persistentvolumes", &volume)
-    });
+    let Some(volume) = objects.get(&key).await? else {
+        return Ok(Progress::Polling);
+    };
+    let mut filling = Filling::copy("persistentvolumes", &volume);
     let provisioner = class.as_deref().map(|class| text(class, "/provisioner"));
     if Driver::named(provisioner.unwrap_or_default()).binds_early {
         filling = filling.early();
@@ -87,13 +91,23 @@ async fn from_snapshot(
         if is_bound(claim) {
             return Ok(Progress::Done);
         }
-        return make(objects, source, &key, claim).await;
+        return begin(objects, source, &key, claim).await;
     };
     if !is_bound(&temporary) {
         return Ok(Progress::Waiting);
     }
     let bytes = |text: &str| text.parse::<Bytes>().ok();
     let wanted = bytes(claim_size(claim));
+    let volume = Key::new(&kind::VOLUME, None, text(&temporary, "/spec/volumeName"));
+    let volume = objects.get(&volume).await?;
+    let is_there = |volume: &Found| {
+        let obstacles = [COPYING_FROM, BROKEN];
+        obstacles.iter().all(|it| annotation(volume, it).is_none())
+    };
+    if bytes(claim_size(&temporary)) < wanted && !volume.as_ref().is_some_and(is_there) {
+        // It grows when it can be attached.
+        return Ok(Progress::Polling);
+    }
     if bytes(claim_size(&temporary)) < wanted {
         let requests = json!({"requests": {"storage": claim_size(claim)}});
         let patch = json!({"spec": {"resources": requests}});
@@ -110,8 +124,92 @@ async fn from_snapshot(
     if bytes(text(&temporary, "/status/capacity/storage")) < wanted {
         return Ok(Progress::Waiting);
     }
-    rebind(objects, &temporary, claim).await?;
+    Ok(if rebind(objects, &temporary, claim).await? {
+        Progress::Done
+    } else {
+        Progress::Polling
+    })
+}
+
+/// Binds a claim whose volume is there for it, where somebody was killed before that was told.
+pub(super) async fn resume_clone(
+    objects: Objects<'_>,
+    claim: &DynamicObject,
+) -> Result<bool, ActorError> {
+    if resume(objects, claim).await? {
+        return Ok(true);
+    }
+    if !is_held(claim) {
+        return Ok(false);
+    }
+    let temporary = objects
+        .live()
+        .get(&temporary(source_namespace(claim), claim))
+        .await?;
+    let Some(temporary) = temporary.filter(|it| is_bound(it)) else {
+        return Ok(false);
+    };
+    let volume = Key::new(&kind::VOLUME, None, text(&temporary, "/spec/volumeName"));
+    let volume = objects.live().get(&volume).await?;
+    let is_given = |it: Found| text(&it, "/spec/claimRef/uid") == uid(claim);
+    if !volume.is_some_and(is_given) {
+        return Ok(false);
+    }
+    rebind(objects, &temporary, claim).await
+}
+
+/// Begins it: by a temporary claim, or where storage cannot do it by copying all bytes.
+async fn begin(
+    objects: Objects<'_>,
+    source: &Key,
+    key: &Key,
+    claim: &DynamicObject,
+) -> Result<Progress, ActorError> {
+    if !is_held(claim) || is_deleting(claim) {
+        return Ok(Progress::Waiting);
+    }
+    let Some(snapshot) = objects.get(source).await? else {
+        return Ok(Progress::Waiting);
+    };
+    let content = text(&snapshot, "/status/boundVolumeSnapshotContentName");
+    let content = Key::new(&VOLUME_SNAPSHOT_CONTENT, None, content);
+    let Some(content) = objects.live().get(&content).await? else {
+        return Ok(Progress::Polling);
+    };
+    let class = class_of(objects, claim).await?;
+    let word = |at: &str| {
+        class
+            .as_deref()
+            .map(|class| text(class, at))
+            .unwrap_or_default()
+    };
+    let bytes = |text: &str| text.parse::<Bytes>().ok();
+    let is_larger = bytes(text(&snapshot, "/status/restoreSize")) < bytes(claim_size(claim));
+    let can_grow = class
+        .as_deref()
+        .is_some_and(|class| class.data["allowVolumeExpansion"] == true);
+    let mode = |object: &DynamicObject, at: &str| match text(object, at) {
+        "" => "Filesystem".to_owned(),
+        mode => mode.to_owned(),
+    };
+    let is_alike = word("/provisioner") == text(&content, "/spec/driver")
+        && mode(&content, "/spec/sourceVolumeMode") == mode(claim, "/spec/volumeMode");
+    if is_alike && (can_grow || !is_larger) {
+        return make(objects, &snapshot, source, key, claim, class.as_deref()).await;
+    }
+    let filling = Filling::copy("volumesnapshotcontents", &content);
+    bind(objects, claim, class.as_deref(), &filling).await?;
     Ok(Progress::Done)
+}
+
+fn is_held(claim: &DynamicObject) -> bool {
+    let mut held = claim.metadata.finalizers.iter().flatten();
+    held.any(|it| it == FINALIZER)
+}
+
+/// Where the source of a claim is that is a clone of a snapshot.
+pub(super) fn source_namespace(claim: &DynamicObject) -> Option<&str> {
+    annotation(claim, SOURCE_NAMESPACE)
 }
 
 fn temporary(namespace: Option<&str>, claim: &DynamicObject) -> Key {
@@ -120,17 +218,19 @@ fn temporary(namespace: Option<&str>, claim: &DynamicObject) -> Key {
 
 async fn make(
     objects: Objects<'_>,
+    snapshot: &DynamicObject,
     source: &Key,
     key: &Key,
     claim: &DynamicObject,
+    class: Option<&DynamicObject>,
 ) -> Result<Progress, ActorError> {
-    let snapshot: Option<Found> = objects.get(source).await?;
-    let size = snapshot
-        .as_deref()
-        .map(|it| text(it, "/status/restoreSize"));
-    let Some(size) = size.filter(|size| !size.is_empty()) else {
+    let size = text(snapshot, "/status/restoreSize");
+    if size.is_empty() {
         return Ok(Progress::Stuck("snapshot missing restoresize".to_owned()));
-    };
+    }
+    // Where storage waits for a Pod, that is one of CDI's.
+    let node = annotation(claim, SELECTED_NODE)
+        .or_else(|| class.is_some_and(is_late).then_some(NODE_NAME));
     let spec = &claim.data["spec"];
     let meta = &claim.metadata;
     let (space, name) = (&meta.namespace, &meta.name);
@@ -139,7 +239,7 @@ async fn make(
         space.as_deref().unwrap_or_default(),
         name.as_deref().unwrap_or_default()
     );
-    let body = json!({
+    let mut body = json!({
         "metadata": {
             "name": key.name,
             "labels": meta.labels,
@@ -160,6 +260,9 @@ async fn make(
             },
         },
     });
+    if let Some(node) = node {
+        body["metadata"]["annotations"][SELECTED_NODE] = json!(node);
+    }
     match objects.create(&CLAIM, key.namespace.as_deref(), body).await {
         Ok(_) => Ok(Progress::Waiting),
         Err(error) => match error.refusal() {
@@ -177,13 +280,10 @@ pub(super) async fn clean_up(
     objects: Objects<'_>,
     claim: &DynamicObject,
 ) -> Result<(), ActorError> {
-    let held = claim.metadata.finalizers.iter().flatten();
-    if !held.into_iter().any(|it| it == FINALIZER) {
+    if !is_held(claim) {
         return Ok(());
     }
-    let annotations = claim.metadata.annotations.as_ref();
-    let namespace = annotations.and_then(|it| it.get(SOURCE_NAMESPACE));
-    let key = temporary(namespace.map(String::as_str), claim);
+    let key = temporary(source_namespace(claim), claim);
     if let Some(temporary) = objects
         .live()
         .get(&key)
@@ -193,12 +293,10 @@ pub(super) async fn clean_up(
         let deletion = Deletion::default();
         objects.delete(&key, &temporary, deletion).await?;
     }
-    let patch = json!({"metadata": {"finalizers": rest(claim)}});
+    // Others may have put theirs on meanwhile.
     let key = Key::of(&CLAIM, claim);
-    ignore_missing(objects.merge(&key, None, patch).await)
-}
-
-fn rest(claim: &DynamicObject) -> Value {
-    let all = claim.metadata.finalizers.iter().flatten();
-    all.filter(|it| *it != FINALIZER).cloned().collect()
+    match objects.live().get(&key).await? {
+        Some(claim) => objects.remove_finalizer(&key, &claim, FINALIZER).await,
+        None => Ok(()),
+    }
 }

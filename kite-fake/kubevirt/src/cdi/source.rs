@@ -3,7 +3,7 @@
 use kite_fake::actors::ActorError;
 use kite_fake::actors::kind::{CLAIM, Key, POD, VOLUME_SNAPSHOT};
 use kite_fake::actors::objects::{Objects, text};
-use kite_fake::actors::storage::{claim_size, claims_of};
+use kite_fake::actors::storage::{claim_size, claims_of, is_bound};
 use kube::api::DynamicObject;
 use serde_json::Value;
 
@@ -140,6 +140,15 @@ pub(super) async fn resolve(
         Source::Claim { namespace, name } => {
             if let Some(message) = user(objects, namespace, name).await? {
                 return Ok(Readiness::InUse { message });
+            }
+            let key = Key::new(&CLAIM, Some(namespace), name);
+            if objects
+                .get(&key)
+                .await?
+                .is_some_and(|claim| !is_bound(&claim))
+            {
+                let message = format!("The source PVC {namespace}/{name} is not bound");
+                return Ok(Readiness::Filling { message });
             }
             claim_readiness(objects, namespace, name).await
         }

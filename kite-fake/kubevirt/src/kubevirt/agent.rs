@@ -1,6 +1,6 @@
 //! The agent on the node, which runs guests.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -37,8 +37,8 @@ pub struct NodeAgent {
     running: Mutex<HashMap<Key, String>>,
     /// Which instances read which Secrets.
     secrets: Mutex<References>,
-    /// Instances whose file systems are still.
-    still: Mutex<HashSet<Key>>,
+    /// Launchers that keep file systems still, with their instances.
+    still: Mutex<HashMap<Key, Key>>,
 }
 
 impl NodeAgent {
@@ -114,7 +114,7 @@ impl Actor for NodeAgent {
             // After a restart of the actors the guest is not there.
             "Running" if !self.running.lock().contains_key(key) => self.boot(&host).await,
             "Running" | "Unknown" => {
-                if self.still.lock().contains(key) || freezing::is_said(instance) {
+                if self.is_still(key) || freezing::is_said(instance) {
                     let next = freezing::follow(context, objects, instance).await?;
                     if next != Next::Done {
                         return Ok(next);
@@ -147,6 +147,10 @@ struct Host<'a> {
 }
 
 impl NodeAgent {
+    fn is_still(&self, instance: &Key) -> bool {
+        self.still.lock().values().any(|it| it == instance)
+    }
+
     /// The instance whose launcher keeps file systems still now, or did until now.
     fn heed(&self, change: &Change) -> Option<Key> {
         let labels = change.object.metadata.labels.as_ref()?;
@@ -155,11 +159,11 @@ impl NodeAgent {
         let is_still = !change.gone && annotation(&change.object, STILL).is_some();
         let mut still = self.still.lock();
         let was = if is_still {
-            !still.insert(key.clone())
+            still.insert(change.key(), key.clone())
         } else {
-            still.remove(&key)
+            still.remove(&change.key())
         };
-        (is_still || was).then_some(key)
+        (is_still || was.is_some()).then_some(key)
     }
 
     /// What becomes of disks becomes of what guests have on them.

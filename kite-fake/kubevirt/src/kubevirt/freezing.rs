@@ -69,6 +69,11 @@ pub(super) fn thawed() -> Value {
     json!({STILL: null, UNTIL: null})
 }
 
+/// The annotations of a launcher that keeps them still until it is asked.
+pub(super) fn untimed() -> Value {
+    json!({UNTIL: null})
+}
+
 /// Writes annotations of a launcher.
 pub(super) async fn annotate(
     objects: Objects<'_>,
@@ -111,7 +116,8 @@ pub(super) async fn follow(
     match context.gate(stages::FREEZE_SEEN, instance, round.unwrap_or_default()) {
         Gate::Open => {}
         Gate::Wait(wait) => return Ok(Next::After(rest.map_or(wait, |rest| rest.min(wait)))),
-        Gate::Held | Gate::Fail(_) => return Ok(Next::Held),
+        // Other rules bring it back, and so does the end of its time.
+        Gate::Held | Gate::Fail(_) => return Ok(rest.map_or(Next::Held, Next::Later)),
     }
     let mut status = instance.data["status"].clone();
     if is_still {

@@ -239,3 +239,88 @@ async fn a_snapshot_without_a_size_is_waited_for() {
     assert_eq!(phase(&world, "copy").await, "Succeeded");
     world.end().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn storage_that_waits_for_a_pod_is_filled_for_the_one_that_comes() {
+    let world = world("csi.example.org").await;
+    let class = json!({"metadata": {"name": "late"}, "provisioner": "csi.example.org",
+        "volumeBindingMode": "WaitForFirstConsumer", "allowVolumeExpansion": true});
+    world.create(&STORAGE_CLASS, None, class).await;
+    let mut late = disk("late", &of_snapshot(), "1Gi");
+    late["spec"]["storage"]["storageClassName"] = json!("late");
+    let mut at_once = late.clone();
+    at_once["metadata"] = json!({"name": "once", "annotations":
+        {"cdi.kubevirt.io/storage.bind.immediate.requested": "true"}});
+    world.create(&DATA_VOLUME, NS, late).await;
+    world.create(&DATA_VOLUME, NS, at_once).await;
+    world.settle().await;
+    assert_eq!(phase(&world, "late").await, "PendingPopulation");
+    assert_eq!(phase(&world, "once").await, "Succeeded");
+    let pod = json!({"metadata": {"name": "p"}, "spec": {
+        "containers": [{"name": "c", "image": "i"}],
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "late"}}],
+    }});
+    world.create(&POD, NS, pod).await;
+    world.settle().await;
+    assert_eq!(phase(&world, "late").await, "Succeeded");
+    assert_eq!(claims(&world).await, ["disk", "late", "once"]);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_storage_cannot_clone_is_copied() {
+    let world = world("csi.example.org").await;
+    let class = json!({"metadata": {"name": "other"}, "provisioner": "other.example.org"});
+    world.create(&STORAGE_CLASS, None, class).await;
+    let mut copy = disk("copy", &of_snapshot(), "2Gi");
+    copy["spec"]["storage"]["storageClassName"] = json!("other");
+    world.create(&DATA_VOLUME, NS, copy).await;
+    world.settle().await;
+    assert_eq!(phase(&world, "copy").await, "Succeeded");
+    let volume = volume(&world, "copy").await;
+    assert_eq!(annotation(&volume, CONTENTS), Some("one"));
+    assert_eq!(text(&volume, "/spec/csi/driver"), "other.example.org");
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_a_claim_that_is_deleted_while_it_is_filled() {
+    let world = world("csi.example.org").await;
+    world
+        .rules
+        .add(Rule::hold(Stage::CLAIM_BOUND, Selector::all()));
+    world
+        .create(&DATA_VOLUME, NS, disk("copy", &of_snapshot(), "1Gi"))
+        .await;
+    world.settle().await;
+    let held = json!({"metadata": {"finalizers": ["cdi.kubevirt.io/clonePopulator", "a.b/c"]}});
+    world.merge(&CLAIM, NS, "copy", held).await;
+    world.delete(&CLAIM, NS, "copy").await;
+    world.settle().await;
+    assert_eq!(claims(&world).await, ["copy", "disk"]);
+    let released = json!({"metadata": {"finalizers": []}});
+    world.merge(&CLAIM, NS, "copy", released).await;
+    world.rules.clear(Stage::CLAIM_BOUND);
+    world.settle().await;
+    // Its disk is made once more.
+    assert_eq!(phase(&world, "copy").await, "Succeeded");
+    assert_eq!(claims(&world).await, ["copy", "disk"]);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_of_a_disk_that_has_grown_is_as_large() {
+    let world = world("csi.example.org").await;
+    let size = json!({"spec": {"resources": {"requests": {"storage": "5Gi"}}}});
+    world.merge(&CLAIM, NS, "disk", size).await;
+    world.settle().await;
+    let snapshot = json!({"metadata": {"name": "t"}, "spec": {
+        "volumeSnapshotClassName": "snap",
+        "source": {"persistentVolumeClaimName": "disk"},
+    }});
+    world.create(&VOLUME_SNAPSHOT, NS, snapshot).await;
+    world.settle().await;
+    let taken = world.get(&VOLUME_SNAPSHOT, NS, "t").await.unwrap();
+    assert_eq!(text(&taken, "/status/restoreSize"), "5Gi");
+    world.end().await;
+}

@@ -9,7 +9,7 @@ use crate::actors::actor::{ActorError, Next};
 use crate::actors::kind::{Key, VOLUME, VOLUME_SNAPSHOT_CONTENT};
 use crate::actors::objects::{ignore_missing, is_deleting};
 use crate::actors::rules::{Gate, Stage};
-use crate::actors::storage::{BROKEN, CONTENTS, COPYING_FROM, annotation};
+use crate::actors::storage::{ARRIVING, BROKEN, CONTENTS, COPYING_FROM, annotation};
 
 /// Where the data of a volume still come from.
 pub(super) fn source(volume: &DynamicObject) -> Option<Key> {
@@ -42,12 +42,23 @@ impl Work<'_> {
             Gate::Fail(why) => return self.end(Value::Null, json!(why.message)).await,
             Gate::Open => {}
         }
-        let of = |name: &str| json!(annotation(&found, name));
-        self.end(of(CONTENTS), of(BROKEN)).await
+        if annotation(&found, COPYING_FROM).is_some() {
+            // Its own data come first, and bring this back.
+            return Ok(Next::Done);
+        }
+        let begun = annotation(self.object, ARRIVING);
+        let contents = begun.or_else(|| annotation(&found, CONTENTS));
+        self.end(json!(contents), json!(annotation(&found, BROKEN)))
+            .await
     }
 
     async fn end(self, contents: Value, broken: Value) -> Result<Next, ActorError> {
-        let annotations = json!({COPYING_FROM: null, CONTENTS: contents, BROKEN: broken});
+        let annotations = json!({
+            COPYING_FROM: null,
+            ARRIVING: null,
+            CONTENTS: contents,
+            BROKEN: broken,
+        });
         let patch = json!({"metadata": {"annotations": annotations}});
         let patched = self.objects.merge(self.key, Some(self.object), patch);
         ignore_missing(patched.await)?;

@@ -6,13 +6,13 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::Work;
-use super::take::CONTENT;
+use super::take::{BEING_DELETED, CONTENT};
 use crate::actors::actor::{ActorError, Next};
 use crate::actors::events;
 use crate::actors::kind::{
     Key, POD, VOLUME, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT,
 };
-use crate::actors::objects::{Found, ignore_missing, is_deleting, text};
+use crate::actors::objects::{Found, Objects, ignore_missing, is_deleting, text};
 use crate::actors::rules::{Gate, Stage};
 use crate::actors::storage::{
     BROKEN, Bond, CONTENTS, COPYING_FROM, Driver, STILL, TAKEN, annotation, claims_of,
@@ -68,10 +68,7 @@ impl Work<'_> {
     }
 
     async fn volume_of(self) -> Result<Option<Found>, ActorError> {
-        let handle = text(self.object, "/spec/source/volumeHandle");
-        let volume = self.objects.find(&VOLUME, None, handle).await?;
-        let driver = text(self.object, "/spec/driver");
-        Ok(volume.filter(|volume| text(volume, "/spec/csi/driver") == driver))
+        volume_of(self.objects, self.object).await
     }
 
     /// Why the driver cannot cut now.
@@ -86,7 +83,10 @@ impl Work<'_> {
             let desc = format!("volume {handle} not found");
             return Ok(Some(format!("rpc error: code = NotFound desc = {desc}")));
         };
-        if annotation(&volume, COPYING_FROM).is_some() {
+        if [COPYING_FROM, BROKEN]
+            .iter()
+            .any(|it| annotation(&volume, it).is_some())
+        {
             let desc = format!("volume {handle} is not ready for workloads");
             return Ok(Some(format!("rpc error: code = Internal desc = {desc}")));
         }
@@ -194,6 +194,10 @@ impl Work<'_> {
 
     /// What is on the storage goes, and the content with it.
     async fn erase(self, selected: &DynamicObject) -> Result<Next, ActorError> {
+        if annotation(self.object, BEING_DELETED).is_none() {
+            // Somebody deletes it beside its snapshot, which keeps it.
+            return Ok(Next::Done);
+        }
         let kept = text(self.object, "/spec/deletionPolicy") == "Retain";
         let taken = self.object.data["status"]["snapshotHandle"].is_string();
         if taken && !kept {
@@ -229,13 +233,32 @@ fn size(volume: &DynamicObject) -> Value {
     json!(u64::try_from(nano / 1_000_000_000).unwrap_or_default())
 }
 
+/// The volume that a content is cut from.
+async fn volume_of(
+    objects: Objects<'_>,
+    content: &DynamicObject,
+) -> Result<Option<Found>, ActorError> {
+    let word = |at: &str| text(content, at).to_owned();
+    let (handle, driver) = (word("/spec/source/volumeHandle"), word("/spec/driver"));
+    let is_it = |volume: &Found| {
+        text(volume, "/spec/csi/volumeHandle") == handle
+            && text(volume, "/spec/csi/driver") == driver
+    };
+    // Those that are made here are called like it.
+    let volume = objects.find(&VOLUME, None, &handle).await?;
+    if let Some(volume) = volume.filter(is_it) {
+        return Ok(Some(volume));
+    }
+    let all = objects.list(&VOLUME, None, "").await?;
+    Ok(all.into_iter().find(is_it))
+}
+
 /// Whether the data of a content are there: its volume, where they go with that.
 pub(super) async fn is_alive(work: Work<'_>, content: &DynamicObject) -> Result<bool, ActorError> {
     let driver = Driver::named(text(content, "/spec/driver"));
     if driver.bond != Bond::DiesWithVolume {
         return Ok(true);
     }
-    let handle = text(content, "/spec/source/volumeHandle");
-    let key = Key::new(&VOLUME, None, handle);
-    Ok(work.objects.live().get(&key).await?.is_some())
+    let volume = volume_of(work.objects.live(), content).await?;
+    Ok(volume.is_some())
 }

@@ -11,7 +11,7 @@ use crate::actors::kind::{CLAIM, Key, VOLUME, VOLUME_SNAPSHOT};
 use crate::actors::objects::{Found, is_deleting, text};
 use crate::actors::rules::{Gate, Stage};
 use crate::actors::storage::{
-    Driver, Filling, bind, claim_size, class_of, is_bound, is_consumed, is_late,
+    Driver, Filling, bind, claim_size, class_of, is_bound, is_consumed, is_late, resume,
 };
 use crate::builtin::quantity;
 
@@ -46,6 +46,9 @@ impl Work<'_> {
         let Some(source) = source(claim, self.key.namespace.as_deref()) else {
             return Ok(Next::Done);
         };
+        if resume(self.objects, claim).await? {
+            return Ok(Next::Done);
+        }
         let class = class_of(self.objects, claim).await?;
         if !is_consumed(claim) && class.as_deref().is_some_and(is_late) {
             return Ok(Next::Done);
@@ -62,6 +65,15 @@ impl Work<'_> {
             let why = format!(
                 "requested volume size {asked} is less than the size {least} for the source {}",
                 source.name
+            );
+            return self.refuse(&why).await;
+        }
+        let is_equal = quantity::nano(claim_size(claim)) == quantity::nano(&data.size);
+        if source.kind == CLAIM && Driver::named(driver).binds_early && !is_equal {
+            let why = format!(
+                "rpc error: code = OutOfRange desc = the size of a clone has to be that of its \
+                 source, {}",
+                data.size
             );
             return self.refuse(&why).await;
         }

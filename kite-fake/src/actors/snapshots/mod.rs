@@ -65,6 +65,9 @@ impl Actor for VolumeSnapshots {
             let of = |field: &str| text(object, &format!("/spec/claimRef/{field}"));
             let claim = Key::new(&CLAIM, Some(of("namespace")), of("name"));
             keys.extend(sources.to(&claim));
+            // One that others have made may be called otherwise on its storage.
+            let handle = text(object, "/spec/csi/volumeHandle");
+            keys.extend(sources.to(&Key::new(&VOLUME, None, handle)));
         }
         if is_ours && !change.gone {
             keys.push(key);
@@ -74,7 +77,9 @@ impl Actor for VolumeSnapshots {
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
-        if !context.catalog.has(&VOLUME_SNAPSHOT_CONTENT) {
+        // Where there are no snapshots, claims are copies of others all the same.
+        let is_of_snapshots = [VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT].contains(&key.kind);
+        if is_of_snapshots && !context.catalog.has(&VOLUME_SNAPSHOT_CONTENT) {
             return Ok(Next::Done);
         }
         let objects = Objects::new(context, self.name()).seeing(SEEN);

@@ -12,7 +12,7 @@ use crate::actors::kind::{
     CLAIM, Key, VOLUME, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT,
 };
 use crate::actors::objects::{Deletion, Found, ignore_missing, is_deleting, text, uid};
-use crate::actors::storage::is_bound;
+use crate::actors::storage::{annotation, is_bound};
 
 /// Holds a snapshot that is used.
 const AS_SOURCE: &str = "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection";
@@ -21,6 +21,9 @@ const BOUND: &str = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protect
 /// Holds a content that has something on its storage.
 pub(super) const CONTENT: &str =
     "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
+/// On a content whose snapshot goes: only then it goes, too.
+pub(super) const BEING_DELETED: &str =
+    "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
 /// Holds a claim while a snapshot of it is not ready.
 const CLAIM_IN_USE: &str = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
 /// On the class that is taken where none is named.
@@ -205,6 +208,10 @@ impl Work<'_> {
         let Some(claim) = self.objects.get(&key).await? else {
             return Ok(Some("cannot get claim from snapshot".to_owned()));
         };
+        let held = claim.metadata.finalizers.iter().flatten();
+        if held.into_iter().any(|it| it == CLAIM_IN_USE) {
+            return Ok(None);
+        }
         if is_deleting(&claim) {
             let why = "cannot add finalizer on claim because it is being deleted";
             return Ok(Some(why.to_owned()));
@@ -253,6 +260,12 @@ impl Work<'_> {
         self.release_claim(true).await?;
         let key = content_key(self.object);
         let content = self.objects.live().get(&key).await?;
+        if let Some(content) = &content
+            && annotation(content, BEING_DELETED).is_none()
+        {
+            let patch = json!({"metadata": {"annotations": {BEING_DELETED: "yes"}}});
+            ignore_missing(self.objects.merge(&key, None, patch).await)?;
+        }
         if let Some(content) = content.filter(|it| goes_along(it)) {
             let deletion = Deletion::default();
             if !is_deleting(&content) {

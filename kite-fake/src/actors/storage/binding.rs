@@ -134,14 +134,26 @@ async fn tie(objects: Objects<'_>, claim: &DynamicObject, volume: &str) -> Resul
     } else {
         Arc::new(claim.clone())
     };
-    grow(objects, &claim).await
+    tell(objects, &claim).await
 }
 
-/// Lets a bound claim have all that it asks for.
+/// Lets a bound claim have all that it asks for, and its volume before it.
 ///
 /// # Errors
 /// An [`ActorError`] if the API server refuses.
 pub async fn grow(objects: Objects<'_>, claim: &DynamicObject) -> Result<(), ActorError> {
+    let key = Key::new(&VOLUME, None, text(claim, "/spec/volumeName"));
+    let volume = objects.get(&key).await?;
+    let size = claim_size(claim);
+    if volume.is_some_and(|volume| text(&volume, "/spec/capacity/storage") != size) {
+        let patch = json!({"spec": {"capacity": {"storage": size}}});
+        ignore_missing(objects.merge(&key, None, patch).await)?;
+    }
+    tell(objects, claim).await
+}
+
+/// Has a claim say that it has what it asks for.
+async fn tell(objects: Objects<'_>, claim: &DynamicObject) -> Result<(), ActorError> {
     let status = json!({
         "phase": "Bound",
         "accessModes": claim.data["spec"]["accessModes"],
@@ -152,7 +164,7 @@ pub async fn grow(objects: Objects<'_>, claim: &DynamicObject) -> Result<(), Act
 }
 
 /// Gives the volume of the claim `from` to the claim `to`, which has none. Done again it
-/// changes nothing.
+/// changes nothing. Whether it is the volume of `to` now.
 ///
 /// # Errors
 /// An [`ActorError`] if the API server refuses.
@@ -160,18 +172,41 @@ pub async fn rebind(
     objects: Objects<'_>,
     from: &DynamicObject,
     to: &DynamicObject,
-) -> Result<(), ActorError> {
+) -> Result<bool, ActorError> {
     let name = text(from, "/spec/volumeName");
     let key = Key::new(&VOLUME, None, name);
-    let Some(volume) = objects.get(&key).await? else {
-        return Ok(());
+    let Some(volume) = objects.live().get(&key).await? else {
+        return Ok(false);
     };
-    if text(&volume, "/spec/claimRef/uid") == uid(from) {
+    let owner = text(&volume, "/spec/claimRef/uid");
+    if owner == uid(from) {
         let patch =
             json!({"spec": {"claimRef": reference(to), "capacity": {"storage": claim_size(to)}}});
         objects.merge(&key, Some(&volume), patch).await?;
     }
-    tie(objects, to, name).await
+    if owner != uid(from) && owner != uid(to) {
+        return Ok(false);
+    }
+    tie(objects, to, name).await?;
+    Ok(true)
+}
+
+/// Whether `claim` has a volume that was made for it and not told of yet: somebody was killed
+/// in between. It is bound then, whatever has become of its source.
+///
+/// # Errors
+/// An [`ActorError`] if the API server refuses.
+pub async fn resume(objects: Objects<'_>, claim: &DynamicObject) -> Result<bool, ActorError> {
+    let name = match text(claim, "/spec/volumeName") {
+        "" => volume_name(claim),
+        name => name.to_owned(),
+    };
+    let volume = objects.get(&Key::new(&VOLUME, None, &name)).await?;
+    if volume.is_none_or(|volume| text(&volume, "/spec/claimRef/uid") != uid(claim)) {
+        return Ok(false);
+    }
+    tie(objects, claim, &name).await?;
+    Ok(true)
 }
 
 fn reference(claim: &DynamicObject) -> Value {

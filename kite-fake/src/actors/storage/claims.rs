@@ -101,16 +101,19 @@ impl Actor for ClaimBinder {
             return Ok(Next::Done);
         }
         let class = class_of(objects, &claim).await?;
-        if !is_consumed(&claim) && class.as_deref().is_some_and(is_late) {
-            return Ok(Next::Done);
-        }
         let standing = standing(objects, &claim, class.as_deref()).await?;
-        if matches!(standing, Standing::Waits) {
-            return Ok(Next::Later(AGAIN));
+        let is_early = !is_consumed(&claim) && class.as_deref().is_some_and(is_late);
+        match &standing {
+            Standing::Waits => return Ok(Next::Later(AGAIN)),
+            Standing::Volume {
+                is_reserved: true, ..
+            } => {}
+            _ if is_early => return Ok(Next::Done),
+            Standing::Volume { .. } | Standing::None => {}
         }
         match context.gate(Stage::CLAIM_BOUND, &claim, "") {
             Gate::Open => match standing {
-                Standing::Volume(volume) => adopt(objects, &claim, &volume).await?,
+                Standing::Volume { volume, .. } => adopt(objects, &claim, &volume).await?,
                 _ => bind(objects, &claim, class.as_deref(), &Filling::none()).await?,
             },
             Gate::Wait(rest) => return Ok(Next::After(rest)),
@@ -149,7 +152,7 @@ async fn reclaim(
         // Nobody's, or kept for somebody who has not come yet.
         let available = objects.set_status(key, volume, json!({"phase": "Available"}));
         ignore_missing(available.await)?;
-        return Ok(Next::Done);
+        return release_volume(objects, key, volume).await;
     }
     let (namespace, name) = (Some(of("namespace")), of("name"));
     let is_meant = |claim: &DynamicObject| uid(claim) == of("uid");
@@ -177,12 +180,29 @@ async fn reclaim(
             events::tell(context, "csi-provisioner", (&VOLUME, volume), said).await;
         }
         ignore_missing(released)?;
+        if held {
+            // Nobody says which volume the last snapshot was of that goes.
+            return Ok(Next::Later(AGAIN));
+        }
+        return release_volume(objects, key, volume).await;
+    }
+    if !is_deleting(volume) {
+        objects.delete(key, volume, Deletion::default()).await?;
         return Ok(Next::Done);
     }
-    if is_deleting(volume) {
-        objects.remove_finalizer(key, volume, PROTECTION).await?;
-    } else {
-        objects.delete(key, volume, Deletion::default()).await?;
+    release_volume(objects, key, volume).await
+}
+
+/// Lets a volume go that is being deleted and is nobody's.
+async fn release_volume(
+    objects: Objects<'_>,
+    key: &Key,
+    volume: &DynamicObject,
+) -> Result<Next, ActorError> {
+    if is_deleting(volume)
+        && let Some(fresh) = objects.live().get(key).await?
+    {
+        objects.remove_finalizer(key, &fresh, PROTECTION).await?;
     }
     Ok(Next::Done)
 }

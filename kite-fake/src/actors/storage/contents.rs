@@ -11,6 +11,8 @@ pub const CONTENTS: &str = "kite-fake/contents";
 pub const FILLED_FROM: &str = "kite-fake/filled-from";
 /// On a volume: where its data still come from, as [`FILLED_FROM`].
 pub const COPYING_FROM: &str = "kite-fake/copying-from";
+/// On a volume whose data still come from another one: what that had on it when they began to.
+pub const ARRIVING: &str = "kite-fake/arriving";
 /// On a volume, and on the content of a snapshot: why its data are lost for ever.
 pub const BROKEN: &str = "kite-fake/broken";
 /// On the content of a snapshot: how the volume was used when it was taken. `unused`; `still`
@@ -74,8 +76,6 @@ impl Filling {
     pub fn early(self) -> Self {
         Self(self.0.map(|filled| Filled {
             copying: true,
-            contents: None,
-            broken: None,
             ..filled
         }))
     }
@@ -88,6 +88,10 @@ impl Filling {
         let mut annotations = json!({FILLED_FROM: filled.from});
         if filled.copying {
             annotations[COPYING_FROM] = json!(filled.from);
+            if let Some(contents) = &filled.contents {
+                annotations[ARRIVING] = json!(contents);
+            }
+            return annotations;
         }
         for (name, text) in [(CONTENTS, &filled.contents), (BROKEN, &filled.broken)] {
             if let Some(text) = text {

@@ -11,12 +11,12 @@ mod standing;
 pub use attributes::AttributesProtection;
 pub use binding::{
     SELECTED_NODE, bind, claim_size, class_of, grow, is_bound, is_consumed, is_late, is_late_bound,
-    rebind,
+    rebind, resume,
 };
 pub use claims::ClaimBinder;
 pub use claims::claims_of;
 pub(in crate::actors) use contents::obstacle;
 pub use contents::{
-    BROKEN, CONTENTS, COPYING_FROM, FILLED_FROM, Filling, STILL, TAKEN, annotation,
+    ARRIVING, BROKEN, CONTENTS, COPYING_FROM, FILLED_FROM, Filling, STILL, TAKEN, annotation,
 };
 pub use drivers::{Bond, Driver};

@@ -12,7 +12,12 @@ use crate::builtin::quantity;
 /// What there is for a claim.
 pub(super) enum Standing {
     /// This volume.
-    Volume(Found),
+    Volume {
+        /// It.
+        volume: Found,
+        /// Whether it is this claim's alone.
+        is_reserved: bool,
+    },
     /// None, and one can be made for it.
     None,
     /// None that it can have, and none is made for it.
@@ -30,7 +35,11 @@ pub(super) async fn standing(
     if !name.is_empty() {
         let volume = objects.get(&Key::new(&VOLUME, None, name)).await?;
         let volume = volume.filter(|volume| is_free_for(volume, claim) && fits(volume, claim));
-        return Ok(volume.map_or(Standing::Waits, Standing::Volume));
+        let reserved = |volume| Standing::Volume {
+            volume,
+            is_reserved: true,
+        };
+        return Ok(volume.map_or(Standing::Waits, reserved));
     }
     let provisioner = class.map(|class| text(class, "/provisioner"));
     let is_static = claim.data["spec"]["storageClassName"] == ""
@@ -38,7 +47,10 @@ pub(super) async fn standing(
     let all = objects.list(&VOLUME, None, "").await?;
     let kept = all.iter().find(|volume| is_kept_for(volume, claim));
     if let Some(kept) = kept.filter(|volume| fits(volume, claim)) {
-        return Ok(Standing::Volume(kept.clone()));
+        return Ok(Standing::Volume {
+            volume: kept.clone(),
+            is_reserved: true,
+        });
     }
     let free = all.iter().filter(|volume| {
         volume.data["spec"]["claimRef"].is_null()
@@ -48,7 +60,10 @@ pub(super) async fn standing(
     // The smallest that is large enough.
     let size = |volume: &&Found| quantity::nano(text(volume, "/spec/capacity/storage"));
     Ok(match (free.min_by_key(size), is_static) {
-        (Some(free), _) => Standing::Volume(free.clone()),
+        (Some(free), _) => Standing::Volume {
+            volume: free.clone(),
+            is_reserved: false,
+        },
         (None, true) => Standing::Waits,
         (None, false) => Standing::None,
     })

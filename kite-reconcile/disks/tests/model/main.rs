@@ -174,6 +174,18 @@ fn nor_does_an_old_view() {
     }
 }
 
+/// As where it carries out the former one of two requests, and another one the latter.
+#[test]
+fn nor_do_two_that_know_different_requests() {
+    let two = Budget {
+        requests: 2,
+        ticks: 1,
+        old_steps: 1,
+        ..NOTHING
+    };
+    all(DRIVERS[0], two, &["a former disk goes"]);
+}
+
 /// Also of what the owner says, and where there are two copies for one request.
 #[test]
 fn nor_does_an_old_word() {

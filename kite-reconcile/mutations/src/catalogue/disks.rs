@@ -14,8 +14,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "deletes the former disk while its successor may still be copied",
         file: PLAN,
         edits: &[(
-            "it.is_proven && it.fill == Fill::Done && !it.is_leaving",
-            "it.fill == Fill::Done && !it.is_leaving",
+            "current.is_proven && current.fill == Fill::Done && !current.is_leaving",
+            "current.fill == Fill::Done && !current.is_leaving",
         )],
         first: (Model, ""),
     },
@@ -114,8 +114,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "deletes the former disk while somebody deletes the present one",
         file: PLAN,
         edits: &[(
-            "it.is_proven && it.fill == Fill::Done && !it.is_leaving",
-            "it.is_proven && it.fill == Fill::Done",
+            "current.is_proven && current.fill == Fill::Done && !current.is_leaving",
+            "current.is_proven && current.fill == Fill::Done",
         )],
         first: (Model, ""),
     },
@@ -123,8 +123,18 @@ pub(super) const ALL: &[Mutation] = &[
         name: "former-before-the-change",
         what: "takes a disk for a former one that the machine still points at, or did last",
         file: PLAN,
-        edits: &[("is_whole(it) && !is_behind(seen, mark, it)", "is_whole(it)")],
+        edits: &[("is_whole && !is_behind(seen, mark, current)", "is_whole")],
         first: (Model, ""),
+    },
+    Mutation {
+        name: "turn-shared",
+        what: "leaves two disks with one turn, so that the other one stays for ever",
+        file: PLAN,
+        edits: &[(
+            "(is_shared && is_sure(seen, mark, current))",
+            "(is_shared && is_sure(seen, mark, current) && false)",
+        )],
+        first: (Model, "nor_do_two"),
     },
     Mutation {
         name: "failed-copy-preferred",

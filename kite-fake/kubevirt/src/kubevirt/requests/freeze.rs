@@ -45,9 +45,15 @@ pub(super) async fn freeze(ask: &Ask<'_>) -> Result<Told, Status> {
 
 pub(super) async fn thaw(ask: &Ask<'_>) -> Result<Told, Status> {
     let instance = running(ask, "VMI is not running").await?;
-    pass(ask, stages::GUEST_THAWED, &instance).await?;
     let context = ask.context();
     let objects = Objects::new(&context, "virt-handler");
+    let pod = freezing::launcher_of(objects, &instance).await;
+    if let Some(pod) = pod.map_err(api_error)? {
+        // Who was asked once lets them go by himself no more, whatever comes of it.
+        let done = freezing::annotate(objects, &pod, freezing::untimed());
+        done.await.map_err(api_error)?;
+    }
+    pass(ask, stages::GUEST_THAWED, &instance).await?;
     let pod = freezing::launcher_of(objects, &instance).await;
     let pod = pod.map_err(api_error)?;
     if let Some(pod) = pod.filter(|pod| annotation(pod, STILL).is_some()) {
