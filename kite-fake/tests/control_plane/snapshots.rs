@@ -104,9 +104,9 @@ async fn why(world: &World, snapshot: &str) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_has_what_was_there_when_it_was_cut() {
     let world = world(CEPH).await;
-    let hold = |stage| Rule::hold(stage, Selector::all());
-    world.rules.add(hold(Stage::SNAPSHOT_CUT));
-    world.rules.add(hold(Stage::SNAPSHOT_READY));
+    for stage in [Stage::SNAPSHOT_CUT, Stage::SNAPSHOT_READY] {
+        world.rules.add(Rule::hold(stage, Selector::all()));
+    }
     world.create(&VOLUME_SNAPSHOT, snapshot("s", "disk")).await;
     world.settle().await;
     assert!(world.status(&VOLUME_SNAPSHOT, "s").await["creationTime"].is_null());

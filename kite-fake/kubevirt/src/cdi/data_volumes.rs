@@ -261,7 +261,8 @@ impl Disk<'_> {
             return Ok(None);
         };
         let is_clone = matches!(family, Family::Clone | Family::Snapshot);
-        if !is_bound(&claim) && !(is_clone && resume_clone(self.objects, &claim).await?) {
+        let is_filled = is_bound(&claim) || is_clone && resume_clone(self.objects, &claim).await?;
+        if !is_filled {
             return Ok(None);
         }
         clean_up(self.objects, &claim).await?;
