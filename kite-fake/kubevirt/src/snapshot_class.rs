@@ -2,6 +2,7 @@
 
 use kite_fake::actors::kind::{STORAGE_CLASS, VOLUME_SNAPSHOT_CLASS};
 use kite_fake::actors::objects::{Found, Objects, text};
+use kite_fake::actors::storage::annotation;
 use kite_fake::actors::{ActorError, Context};
 
 use crate::kinds::STORAGE_PROFILE;
@@ -40,9 +41,9 @@ pub(crate) async fn class_for(
     if let [only] = fits[..] {
         return Ok(name(only));
     }
-    let default = fits.into_iter().find(|class| {
-        let annotations = class.metadata.annotations.as_ref();
-        annotations.is_some_and(|a| a.contains_key(DEFAULT_CLASS))
-    });
+    // KubeVirt asks whether it is annotated, whatever it says.
+    let default = fits
+        .into_iter()
+        .find(|class| annotation(class, DEFAULT_CLASS).is_some());
     Ok(default.and_then(name))
 }

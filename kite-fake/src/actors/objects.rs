@@ -265,6 +265,31 @@ impl<'a> Objects<'a> {
         Ok(true)
     }
 
+    /// Puts those of `finalizers` on that `object` lacks. Whether there were some.
+    ///
+    /// # Errors
+    /// An [`ActorError`] if the API server refuses. That the object is gone is none.
+    pub async fn add_finalizers(
+        self,
+        key: &Key,
+        object: &DynamicObject,
+        finalizers: &[&str],
+    ) -> Result<bool, ActorError> {
+        let mut all = object.metadata.finalizers.clone().unwrap_or_default();
+        let before = all.len();
+        for name in finalizers {
+            if !all.iter().any(|it| it == name) {
+                all.push((*name).to_owned());
+            }
+        }
+        if all.len() == before {
+            return Ok(false);
+        }
+        let patch = json!({"metadata": {"finalizers": all}});
+        ignore_missing(self.merge(key, Some(object), patch).await)?;
+        Ok(true)
+    }
+
     /// Takes a finalizer off.
     ///
     /// # Errors
@@ -367,6 +392,12 @@ pub fn text<'a>(object: &'a DynamicObject, pointer: &str) -> &'a str {
         .pointer(pointer)
         .and_then(Value::as_str)
         .unwrap_or_default()
+}
+
+/// Whether `object` has a finalizer.
+pub fn has_finalizer(object: &DynamicObject, finalizer: &str) -> bool {
+    let all = object.metadata.finalizers.iter().flatten();
+    all.into_iter().any(|it| it == finalizer)
 }
 
 /// Whether `object` is being deleted.

@@ -65,6 +65,12 @@ fn snapshot(name: &str, of: &str) -> Value {
     }})
 }
 
+/// The spec of a Pod that uses a claim.
+fn using(claim: &str) -> Value {
+    let source = json!({"claimName": claim});
+    json!({"volumes": [{"name": "v", "persistentVolumeClaim": source}]})
+}
+
 async fn volume(world: &World, claim: &str) -> DynamicObject {
     let claim = world.get(&CLAIM, claim).await;
     let name = claim.data["spec"]["volumeName"].as_str();
@@ -172,9 +178,7 @@ async fn how_a_volume_was_used_when_it_was_cut_is_told() {
             .to_owned()
     };
     assert_eq!(taken("a").await, "unused");
-    let source = json!({"claimName": "disk"});
-    let volumes = json!([{"name": "v", "persistentVolumeClaim": source}]);
-    world.pod("p", json!({"volumes": volumes})).await;
+    world.pod("p", using("disk")).await;
     world.settle().await;
     assert_eq!(taken("b").await, "in-use");
     let still = json!({"metadata": {"annotations": {STILL: "2026-01-01T00:00:00Z"}}});
@@ -219,6 +223,7 @@ async fn a_volume_may_be_kept_for_its_snapshots() {
     world.is_quiet().await;
     assert_eq!(world.status(&VOLUME, &name).await["phase"], "Released");
     world.delete(&VOLUME_SNAPSHOT, "s").await;
+    tokio::time::sleep(Duration::from_secs(6)).await;
     world.settle().await;
     assert!(world.find(&VOLUME, &name).await.is_none());
     world.end().await;
@@ -237,9 +242,7 @@ async fn copying() -> World {
     world.settle().await;
     assert!(is_bound(&world, "copy").await);
     assert_eq!(read(&world, "copy").await, None);
-    let source = json!({"claimName": "copy"});
-    let volumes = json!([{"name": "v", "persistentVolumeClaim": source}]);
-    world.pod("p", json!({"volumes": volumes})).await;
+    world.pod("p", using("copy")).await;
     world.settle().await;
     assert_eq!(world.status(&POD, "p").await["phase"], "Pending");
     world

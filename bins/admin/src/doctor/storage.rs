@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::storage::v1::StorageClass;
 use kite_core::names;
-use kite_disks::class::{Bond, Class, Storage, choose};
+use kite_disks::class::{Bond, Class, NoClass, Storage, choose};
 use kube::{ResourceExt as _, api::DynamicObject};
 
 use super::{
@@ -163,8 +163,14 @@ fn snapshots(facts: &Facts, class: &StorageClass) -> Finding {
     let chosen = match choose(&storage, &found) {
         Ok(chosen) => chosen,
         Err(why) => {
-            let without = "without it each new disk is a copy of its whole image";
-            let remedy = format!("{}; {without}", why.remedy());
+            let until = match why {
+                NoClass::Missing { .. } => {
+                    "; without it each new disk is a copy of its whole image"
+                }
+                NoClass::NotSnapshots { .. } => "; until then disks are not made from images",
+                NoClass::Several { .. } => "",
+            };
+            let remedy = format!("{}{until}", why.remedy());
             return Finding::of(SNAPSHOTS, State::Warning, why.fault(), remedy);
         }
     };

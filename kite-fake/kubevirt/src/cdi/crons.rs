@@ -128,12 +128,10 @@ impl Keeping<'_> {
     }
 
     async fn advance(&self) -> Result<Next, ActorError> {
-        let finalizers = self.cron.metadata.finalizers.clone().unwrap_or_default();
-        if !finalizers.iter().any(|f| f == FINALIZER) {
-            let mut finalizers = finalizers;
-            finalizers.push(FINALIZER.to_owned());
-            let patch = json!({"metadata": {"finalizers": finalizers}});
-            ignore_missing(self.objects.merge(self.key, Some(self.cron), patch).await)?;
+        let held = self
+            .objects
+            .add_finalizers(self.key, self.cron, &[FINALIZER]);
+        if held.await? {
             return Ok(Next::Done);
         }
         let now = self.context.clock.now();

@@ -6,6 +6,7 @@ use kite_fake::actors::objects::Found;
 use kite_fake::actors::objects::{
     Deletion, Objects, controller_reference, ignore_missing, is_deleting, text,
 };
+use kite_fake::actors::storage::annotation;
 use kite_fake::actors::{Actor, ActorError, Change, Context, Next, Watches};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -107,16 +108,15 @@ fn status(profile: &DynamicObject, class: &DynamicObject, snapshots: &[Found]) -
         None => text(class, "/driver") == provisioner,
     };
     // The default one, else the first by name.
-    let is_default = |class: &&Found| {
-        let marks = class.metadata.annotations.as_ref();
-        marks.is_some_and(|marks| marks.get(DEFAULT_CLASS).is_some_and(|it| it == "true"))
-    };
+    let is_default = |class: &&Found| annotation(class, DEFAULT_CLASS) == Some("true");
     let mut default = snapshots
         .iter()
         .filter(|class| fits(class) && is_default(class));
     let found = default.next().or_else(|| snapshots.iter().find(fits));
     let snapshot_class = found.and_then(|class| class.metadata.name.as_deref());
-    if let Some(name) = snapshot_class {
+    // CDI leaves a name where the class has gone.
+    let old = profile.data["status"]["snapshotClass"].as_str();
+    if let Some(name) = snapshot_class.or(old) {
         status["snapshotClass"] = json!(name);
     }
     let strategy = match snapshot_class {
@@ -151,6 +151,18 @@ mod tests {
         assert_eq!(*modes, json!(["ReadWriteOnce"]));
         let snapshots = [object(json!({"metadata": {"name": "s"}, "driver": "csi"})).into()];
         assert_eq!(status(&plain, &class, &snapshots)["snapshotClass"], "s");
+        let named = |name: &str, default: &str| {
+            let marks = json!({DEFAULT_CLASS: default});
+            let class = json!({"metadata": {"name": name, "annotations": marks}, "driver": "csi"});
+            Found::from(object(class))
+        };
+        let two = [named("a", "false"), named("b", "true")];
+        assert_eq!(status(&plain, &class, &two)["snapshotClass"], "b");
+        let undecided = [named("a", "false"), named("b", "false")];
+        assert_eq!(status(&plain, &class, &undecided)["snapshotClass"], "a");
+        let mut left = plain.clone();
+        left.data["status"] = json!({"snapshotClass": "gone"});
+        assert_eq!(status(&left, &class, &[])["snapshotClass"], "gone");
         let shared = object(json!({"metadata": {"name": "fast"}, "spec": {
             "claimPropertySets": [{"accessModes": ["ReadWriteMany"], "volumeMode": "Block"}],
         }}));

@@ -1,15 +1,15 @@
-//! How CDI clones by the storage itself: a temporary claim beside the source is filled from
-//! it, and its volume is given to the claim that wants it.
+//! How claims get their volumes: most of all those that are cloned from a snapshot by the storage
+//! itself. A temporary claim beside the snapshot is filled from it, and its volume is given to
+//! the claim that wants it.
 
 use kite_core::quantity::Bytes;
-use kite_fake::actors::NODE_NAME;
-use kite_fake::actors::kind::{CLAIM, Key, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT};
-use kite_fake::actors::objects::{Deletion, Found, Objects, is_deleting, text, uid};
+use kite_fake::actors::kind::{CLAIM, Key, VOLUME, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT};
+use kite_fake::actors::objects::{Deletion, Found, Objects, has_finalizer, is_deleting, text, uid};
 use kite_fake::actors::storage::{
     BROKEN, COPYING_FROM, Driver, Filling, SELECTED_NODE, annotation, bind, claim_size, class_of,
-    is_bound, is_late, rebind, resume,
+    is_bound, is_late, rebind, resume, volume_of,
 };
-use kite_fake::actors::{ActorError, kind};
+use kite_fake::actors::{ActorError, NODE_NAME};
 use kube::api::DynamicObject;
 use serde_json::json;
 
@@ -42,7 +42,8 @@ pub(super) async fn clone(
 ) -> Result<Progress, ActorError> {
     match source {
         Source::Claim { namespace, name } => {
-            from_claim(objects, Key::new(&CLAIM, Some(namespace), name), claim).await
+            let key = Key::new(&CLAIM, Some(namespace), name);
+            from_claim(objects, &key, claim).await
         }
         Source::Snapshot { namespace, name } => {
             let key = Key::new(&VOLUME_SNAPSHOT, Some(namespace), name);
@@ -59,19 +60,18 @@ pub(super) async fn clone(
 /// A copy of a claim. What is between the two is not shown: it is a moment.
 async fn from_claim(
     objects: Objects<'_>,
-    source: Key,
+    source: &Key,
     claim: &DynamicObject,
 ) -> Result<Progress, ActorError> {
     let class = class_of(objects, claim).await?;
-    let found = objects.get(&source).await?;
-    let at = found
-        .as_deref()
-        .map(|found| text(found, "/spec/volumeName"));
-    let key = Key::new(&kind::VOLUME, None, at.unwrap_or_default());
-    let Some(volume) = objects.get(&key).await? else {
+    let volume = match objects.get(source).await? {
+        Some(found) => volume_of(objects, &found).await?,
+        None => None,
+    };
+    let Some(volume) = volume else {
         return Ok(Progress::Polling);
     };
-    let mut filling = Filling::copy("persistentvolumes", &volume);
+    let mut filling = Filling::copy(&VOLUME, &volume);
     let provisioner = class.as_deref().map(|class| text(class, "/provisioner"));
     if Driver::named(provisioner.unwrap_or_default()).binds_early {
         filling = filling.early();
@@ -98,28 +98,20 @@ async fn from_snapshot(
     }
     let bytes = |text: &str| text.parse::<Bytes>().ok();
     let wanted = bytes(claim_size(claim));
-    let volume = Key::new(&kind::VOLUME, None, text(&temporary, "/spec/volumeName"));
-    let volume = objects.get(&volume).await?;
-    let is_there = |volume: &Found| {
-        let obstacles = [COPYING_FROM, BROKEN];
-        obstacles.iter().all(|it| annotation(volume, it).is_none())
-    };
-    if bytes(claim_size(&temporary)) < wanted && !volume.as_ref().is_some_and(is_there) {
-        // It grows when it can be attached.
-        return Ok(Progress::Polling);
-    }
     if bytes(claim_size(&temporary)) < wanted {
+        let volume = volume_of(objects, &temporary).await?;
+        let is_there = |volume: &Found| {
+            let obstacles = [COPYING_FROM, BROKEN];
+            obstacles.iter().all(|it| annotation(volume, it).is_none())
+        };
+        if !volume.as_ref().is_some_and(is_there) {
+            // It grows when it can be attached.
+            return Ok(Progress::Polling);
+        }
         let requests = json!({"requests": {"storage": claim_size(claim)}});
         let patch = json!({"spec": {"resources": requests}});
-        return match objects.merge(&key, Some(&temporary), patch).await {
-            Ok(_) => Ok(Progress::Waiting),
-            Err(error) => match error.refusal() {
-                Some(status) if matches!(status.code, 403 | 422) => {
-                    Ok(Progress::Stuck(status.message.clone()))
-                }
-                _ => Err(error),
-            },
-        };
+        let grown = objects.merge(&key, Some(&temporary), patch).await;
+        return waiting(grown);
     }
     if bytes(text(&temporary, "/status/capacity/storage")) < wanted {
         return Ok(Progress::Waiting);
@@ -139,7 +131,7 @@ pub(super) async fn resume_clone(
     if resume(objects, claim).await? {
         return Ok(true);
     }
-    if !is_held(claim) {
+    if !has_finalizer(claim, FINALIZER) {
         return Ok(false);
     }
     let temporary = objects
@@ -149,8 +141,8 @@ pub(super) async fn resume_clone(
     let Some(temporary) = temporary.filter(|it| is_bound(it)) else {
         return Ok(false);
     };
-    let volume = Key::new(&kind::VOLUME, None, text(&temporary, "/spec/volumeName"));
-    let volume = objects.live().get(&volume).await?;
+    let volume = volume_of(objects.live(), &temporary).await?;
+    // One that is the temporary claim's still may have to grow.
     let is_given = |it: Found| text(&it, "/spec/claimRef/uid") == uid(claim);
     if !volume.is_some_and(is_given) {
         return Ok(false);
@@ -165,7 +157,7 @@ async fn begin(
     key: &Key,
     claim: &DynamicObject,
 ) -> Result<Progress, ActorError> {
-    if !is_held(claim) || is_deleting(claim) {
+    if !has_finalizer(claim, FINALIZER) || is_deleting(claim) {
         return Ok(Progress::Waiting);
     }
     let Some(snapshot) = objects.get(source).await? else {
@@ -177,34 +169,23 @@ async fn begin(
         return Ok(Progress::Polling);
     };
     let class = class_of(objects, claim).await?;
-    let word = |at: &str| {
-        class
-            .as_deref()
-            .map(|class| text(class, at))
-            .unwrap_or_default()
-    };
     let bytes = |text: &str| text.parse::<Bytes>().ok();
     let is_larger = bytes(text(&snapshot, "/status/restoreSize")) < bytes(claim_size(claim));
-    let can_grow = class
-        .as_deref()
-        .is_some_and(|class| class.data["allowVolumeExpansion"] == true);
+    let class_says = |check: &dyn Fn(&DynamicObject) -> bool| class.as_deref().is_some_and(check);
+    let can_grow = class_says(&|class| class.data["allowVolumeExpansion"] == true);
+    let driver = text(&content, "/spec/driver");
     let mode = |object: &DynamicObject, at: &str| match text(object, at) {
         "" => "Filesystem".to_owned(),
         mode => mode.to_owned(),
     };
-    let is_alike = word("/provisioner") == text(&content, "/spec/driver")
+    let is_alike = class_says(&|class| text(class, "/provisioner") == driver)
         && mode(&content, "/spec/sourceVolumeMode") == mode(claim, "/spec/volumeMode");
     if is_alike && (can_grow || !is_larger) {
         return make(objects, &snapshot, source, key, claim, class.as_deref()).await;
     }
-    let filling = Filling::copy("volumesnapshotcontents", &content);
+    let filling = Filling::copy(&VOLUME_SNAPSHOT_CONTENT, &content);
     bind(objects, claim, class.as_deref(), &filling).await?;
     Ok(Progress::Done)
-}
-
-fn is_held(claim: &DynamicObject) -> bool {
-    let mut held = claim.metadata.finalizers.iter().flatten();
-    held.any(|it| it == FINALIZER)
 }
 
 /// Where the source of a claim is that is a clone of a snapshot.
@@ -263,15 +244,19 @@ async fn make(
     if let Some(node) = node {
         body["metadata"]["annotations"][SELECTED_NODE] = json!(node);
     }
-    match objects.create(&CLAIM, key.namespace.as_deref(), body).await {
-        Ok(_) => Ok(Progress::Waiting),
-        Err(error) => match error.refusal() {
-            // A quota, for one, which it is charged to as well.
-            Some(status) if matches!(status.code, 403 | 422) => {
-                Ok(Progress::Stuck(status.message.clone()))
-            }
-            _ => Err(error),
-        },
+    waiting(objects.create(&CLAIM, key.namespace.as_deref(), body).await)
+}
+
+/// What follows on a write of the temporary claim. A quota, for one, may forbid it.
+fn waiting<T>(written: Result<T, ActorError>) -> Result<Progress, ActorError> {
+    let Err(error) = written else {
+        return Ok(Progress::Waiting);
+    };
+    match error.refusal() {
+        Some(status) if matches!(status.code, 403 | 422) => {
+            Ok(Progress::Stuck(status.message.clone()))
+        }
+        _ => Err(error),
     }
 }
 
@@ -280,7 +265,7 @@ pub(super) async fn clean_up(
     objects: Objects<'_>,
     claim: &DynamicObject,
 ) -> Result<(), ActorError> {
-    if !is_held(claim) {
+    if !has_finalizer(claim, FINALIZER) {
         return Ok(());
     }
     let key = temporary(source_namespace(claim), claim);

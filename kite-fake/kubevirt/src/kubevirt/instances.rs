@@ -98,17 +98,8 @@ impl Actor for Instances {
         if is_over(text(&instance, "/status/phase")) {
             return Ok(Next::Done);
         }
-        if !instance
-            .metadata
-            .finalizers
-            .iter()
-            .flatten()
-            .any(|f| f == FINALIZER)
-        {
-            let mut all = instance.metadata.finalizers.clone().unwrap_or_default();
-            all.push(FINALIZER.to_owned());
-            let patch = json!({"metadata": {"finalizers": all}});
-            ignore_missing(objects.merge(key, Some(&instance), patch).await)?;
+        let held = objects.add_finalizers(key, &instance, &[FINALIZER]);
+        if held.await? {
             return Ok(Next::Done);
         }
         self.follow(context, objects, key, &instance, ours).await

@@ -61,14 +61,10 @@ impl Work<'_> {
                     fields.remove("error");
                 }
                 status["readyToUse"] = json!(true);
-                self.write_content(status).await?;
+                self.write(status).await?;
             }
         }
         Ok(Next::Done)
-    }
-
-    async fn volume_of(self) -> Result<Option<Found>, ActorError> {
-        volume_of(self.objects, self.object).await
     }
 
     /// Why the driver cannot cut now.
@@ -79,7 +75,7 @@ impl Work<'_> {
             return Ok(Some("the snapshot class is gone".to_owned()));
         };
         let handle = text(self.object, "/spec/source/volumeHandle");
-        let Some(volume) = self.volume_of().await? else {
+        let Some(volume) = cut_from(self.objects, self.object).await? else {
             let desc = format!("volume {handle} not found");
             return Ok(Some(format!("rpc error: code = NotFound desc = {desc}")));
         };
@@ -111,26 +107,13 @@ impl Work<'_> {
             "Failed to check and update snapshot content"
         };
         let message = format!("{doing}: failed to take snapshot of the volume {handle}: {why:?}");
-        let mut status = if old.is_object() {
-            old.clone()
-        } else {
-            json!({})
-        };
-        status["readyToUse"] = json!(false);
-        if status["error"]["message"] != message {
-            status["error"] = json!({"message": message, "time": self.context.now()});
-        }
-        self.write_content(status).await
+        self.say(&message).await
     }
 
     /// The cut: from here on it has what the volume has now.
     async fn take_it(self, selected: &DynamicObject) -> Result<(), ActorError> {
         // What is on it now, and not when a watch showed it last.
-        let live = Work {
-            objects: self.objects.live(),
-            ..self
-        };
-        let Some(volume) = live.volume_of().await? else {
+        let Some(volume) = cut_from(self.objects.live(), self.object).await? else {
             return Ok(());
         };
         let annotations = json!({
@@ -184,10 +167,10 @@ impl Work<'_> {
             Gate::Held | Gate::Fail(_) => return Ok(Next::Held),
             Gate::Open => {}
         }
-        if let Some(volume) = self.volume_of().await? {
+        if let Some(volume) = cut_from(self.objects, self.object).await? {
             let mut status = status.clone();
             status["restoreSize"] = size(&volume);
-            self.write_content(status).await?;
+            self.write(status).await?;
         }
         Ok(Next::Done)
     }
@@ -220,11 +203,6 @@ impl Work<'_> {
         removed.await?;
         Ok(Next::Done)
     }
-
-    async fn write_content(self, status: Value) -> Result<(), ActorError> {
-        let written = self.objects.set_status(self.key, self.object, status);
-        ignore_missing(written.await)
-    }
 }
 
 /// How large a copy of a volume is, in bytes.
@@ -234,7 +212,7 @@ fn size(volume: &DynamicObject) -> Value {
 }
 
 /// The volume that a content is cut from.
-async fn volume_of(
+async fn cut_from(
     objects: Objects<'_>,
     content: &DynamicObject,
 ) -> Result<Option<Found>, ActorError> {
@@ -259,6 +237,6 @@ pub(super) async fn is_alive(work: Work<'_>, content: &DynamicObject) -> Result<
     if driver.bond != Bond::DiesWithVolume {
         return Ok(true);
     }
-    let volume = volume_of(work.objects.live(), content).await?;
+    let volume = cut_from(work.objects.live(), content).await?;
     Ok(volume.is_some())
 }

@@ -1,5 +1,7 @@
 //! The provisioner: claims whose source is a snapshot or another claim get a volume.
 
+use std::cmp::Ordering;
+
 use kube::api::DynamicObject;
 
 use super::Work;
@@ -7,11 +9,11 @@ use super::cut::is_alive;
 use super::take::content_key;
 use crate::actors::actor::{ActorError, Next};
 use crate::actors::events;
-use crate::actors::kind::{CLAIM, Key, VOLUME, VOLUME_SNAPSHOT};
+use crate::actors::kind::{CLAIM, Key, Kind, VOLUME, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT};
 use crate::actors::objects::{Found, is_deleting, text};
 use crate::actors::rules::{Gate, Stage};
 use crate::actors::storage::{
-    Driver, Filling, bind, claim_size, class_of, is_bound, is_consumed, is_late, resume,
+    Driver, Filling, bind, claim_size, class_of, is_bound, is_consumed, is_late, resume, volume_of,
 };
 use crate::builtin::quantity;
 
@@ -30,9 +32,9 @@ pub(super) fn source(claim: &DynamicObject, namespace: Option<&str>) -> Option<K
     }
 }
 
-/// A source with the plural name of where its data lie, and how large it is.
+/// Where the data of a source lie, and how large it is.
 struct Data {
-    plural: &'static str,
+    kind: Kind,
     object: Found,
     size: String,
 }
@@ -60,20 +62,20 @@ impl Work<'_> {
             Ok(None) => return Ok(Next::Done),
             Err(why) => return self.refuse(&why).await,
         };
-        if quantity::nano(claim_size(claim)) < quantity::nano(&data.size) {
-            let (asked, least) = (claim_size(claim), &data.size);
+        let binds_early = Driver::named(driver).binds_early;
+        let (asked, least) = (claim_size(claim), &data.size);
+        let order = quantity::nano(asked).cmp(&quantity::nano(least));
+        if order == Ordering::Less {
             let why = format!(
                 "requested volume size {asked} is less than the size {least} for the source {}",
                 source.name
             );
             return self.refuse(&why).await;
         }
-        let is_equal = quantity::nano(claim_size(claim)) == quantity::nano(&data.size);
-        if source.kind == CLAIM && Driver::named(driver).binds_early && !is_equal {
+        if source.kind == CLAIM && binds_early && order != Ordering::Equal {
             let why = format!(
                 "rpc error: code = OutOfRange desc = the size of a clone has to be that of its \
-                 source, {}",
-                data.size
+                 source, {least}"
             );
             return self.refuse(&why).await;
         }
@@ -82,8 +84,8 @@ impl Work<'_> {
             Gate::Wait(rest) => return Ok(Next::After(rest)),
             Gate::Held | Gate::Fail(_) => return Ok(Next::Held),
         }
-        let mut filling = Filling::copy(data.plural, &data.object);
-        if Driver::named(driver).binds_early {
+        let mut filling = Filling::copy(&data.kind, &data.object);
+        if binds_early {
             filling = filling.early();
         }
         bind(self.objects, claim, class.as_deref(), &filling).await?;
@@ -108,9 +110,7 @@ impl Work<'_> {
             if !is_bound(&object) {
                 return Ok(Ok(None));
             }
-            let name = text(&object, "/spec/volumeName");
-            let live = self.objects.live();
-            let Some(volume) = live.find(&VOLUME, None, name).await? else {
+            let Some(volume) = volume_of(self.objects.live(), &object).await? else {
                 return Ok(Ok(None));
             };
             let made_by = text(&volume, "/spec/csi/driver");
@@ -119,7 +119,7 @@ impl Work<'_> {
             }
             let size = claim_size(&object).to_owned();
             return Ok(Ok(Some(Data {
-                plural: "persistentvolumes",
+                kind: VOLUME,
                 object: volume,
                 size,
             })));
@@ -142,7 +142,7 @@ impl Work<'_> {
         }
         let size = text(&object, "/status/restoreSize").to_owned();
         Ok(Ok(Some(Data {
-            plural: "volumesnapshotcontents",
+            kind: VOLUME_SNAPSHOT_CONTENT,
             object: content,
             size,
         })))

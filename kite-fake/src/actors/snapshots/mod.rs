@@ -13,10 +13,11 @@ mod take;
 use async_trait::async_trait;
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
+use serde_json::{Value, json};
 
 use super::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use super::kind::{CLAIM, Key, Kind, VOLUME, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT};
-use super::objects::{Objects, text};
+use super::objects::{Objects, ignore_missing, text};
 use super::references::References;
 
 /// What is read as watches have shown it.
@@ -108,6 +109,23 @@ struct Work<'a> {
     objects: Objects<'a>,
     key: &'a Key,
     object: &'a DynamicObject,
+}
+
+impl Work<'_> {
+    async fn write(self, status: Value) -> Result<(), ActorError> {
+        let written = self.objects.set_status(self.key, self.object, status);
+        ignore_missing(written.await)
+    }
+
+    /// Says what is in the way, until it is ready.
+    async fn say(self, message: &str) -> Result<(), ActorError> {
+        let mut status = self.object.data["status"].clone();
+        status["readyToUse"] = json!(false);
+        if status["error"]["message"] != message {
+            status["error"] = json!({"message": message, "time": self.context.now()});
+        }
+        self.write(status).await
+    }
 }
 
 /// What a snapshot is taken of, where its data lie, or what a claim or a volume is filled from.

@@ -9,10 +9,12 @@ use serde_json::{Value, json};
 use super::{Work, fill};
 use crate::actors::actor::{ActorError, Next};
 use crate::actors::kind::{
-    CLAIM, Key, VOLUME, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT,
+    CLAIM, Key, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT,
 };
-use crate::actors::objects::{Deletion, Found, ignore_missing, is_deleting, text, uid};
-use crate::actors::storage::{annotation, is_bound};
+use crate::actors::objects::{
+    Deletion, Found, has_finalizer, ignore_missing, is_deleting, text, uid,
+};
+use crate::actors::storage::{annotation, is_bound, volume_of};
 
 /// Holds a snapshot that is used.
 const AS_SOURCE: &str = "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection";
@@ -50,7 +52,11 @@ impl Work<'_> {
         } else {
             &[AS_SOURCE][..]
         };
-        if self.hold(self.key, self.object, held).await? {
+        if self
+            .objects
+            .add_finalizers(self.key, self.object, held)
+            .await?
+        {
             return Ok(Next::Done);
         }
         if let Some(content) = content {
@@ -111,9 +117,7 @@ impl Work<'_> {
         }
         let all = self.objects.list(&VOLUME_SNAPSHOT_CLASS, None, "").await?;
         let is_default = |class: &&Found| {
-            let marks = class.metadata.annotations.as_ref();
-            marks.is_some_and(|marks| marks.get(DEFAULT_CLASS).is_some_and(|it| it == "true"))
-                && text(class, "/driver") == driver
+            annotation(class, DEFAULT_CLASS) == Some("true") && text(class, "/driver") == driver
         };
         let defaults: Vec<&Found> = all.iter().filter(is_default).collect();
         let [class] = defaults[..] else {
@@ -150,8 +154,7 @@ impl Work<'_> {
             );
             return Ok(Err((why, Next::Done)));
         }
-        let at = text(&claim, "/spec/volumeName");
-        let volume = self.objects.find(&VOLUME, None, at).await?;
+        let volume = volume_of(self.objects, &claim).await?;
         let is_of_it = |volume: &Found| text(volume, "/spec/claimRef/uid") == uid(&claim);
         Ok(volume.filter(is_of_it).ok_or_else(|| {
             let why = "claim in dataSource not bound or invalid".to_owned();
@@ -208,15 +211,16 @@ impl Work<'_> {
         let Some(claim) = self.objects.get(&key).await? else {
             return Ok(Some("cannot get claim from snapshot".to_owned()));
         };
-        let held = claim.metadata.finalizers.iter().flatten();
-        if held.into_iter().any(|it| it == CLAIM_IN_USE) {
+        if has_finalizer(&claim, CLAIM_IN_USE) {
             return Ok(None);
         }
         if is_deleting(&claim) {
             let why = "cannot add finalizer on claim because it is being deleted";
             return Ok(Some(why.to_owned()));
         }
-        self.hold(&key, &claim, &[CLAIM_IN_USE]).await?;
+        self.objects
+            .add_finalizers(&key, &claim, &[CLAIM_IN_USE])
+            .await?;
         Ok(None)
     }
 
@@ -228,8 +232,7 @@ impl Work<'_> {
         let Some(claim) = self.objects.get(&key).await? else {
             return Ok(());
         };
-        let held = claim.metadata.finalizers.iter().flatten();
-        if !held.into_iter().any(|it| it == CLAIM_IN_USE) {
+        if !has_finalizer(&claim, CLAIM_IN_USE) {
             return Ok(());
         }
         let space = self.key.namespace.as_deref();
@@ -288,47 +291,6 @@ impl Work<'_> {
             ignore_missing(patched.await)?;
         }
         Ok(Next::Done)
-    }
-
-    /// Puts finalizers on that are missing. Whether there were some.
-    async fn hold(
-        self,
-        key: &Key,
-        object: &DynamicObject,
-        wanted: &[&str],
-    ) -> Result<bool, ActorError> {
-        let mut all = object.metadata.finalizers.clone().unwrap_or_default();
-        let before = all.len();
-        for name in wanted {
-            if !all.iter().any(|it| it == name) {
-                all.push((*name).to_owned());
-            }
-        }
-        if all.len() == before {
-            return Ok(false);
-        }
-        let patch = json!({"metadata": {"finalizers": all}});
-        ignore_missing(self.objects.merge(key, Some(object), patch).await)?;
-        Ok(true)
-    }
-
-    async fn say(self, message: &str) -> Result<(), ActorError> {
-        let old = &self.object.data["status"];
-        let mut status = if old.is_object() {
-            old.clone()
-        } else {
-            json!({})
-        };
-        status["readyToUse"] = json!(false);
-        if status["error"]["message"] != message {
-            status["error"] = json!({"message": message, "time": self.context.now()});
-        }
-        self.write(status).await
-    }
-
-    async fn write(self, status: Value) -> Result<(), ActorError> {
-        let written = self.objects.set_status(self.key, self.object, status);
-        ignore_missing(written.await)
     }
 }
 

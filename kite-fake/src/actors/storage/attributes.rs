@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kube::api::DynamicObject;
-use serde_json::json;
 
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::kind::{ATTRIBUTES_CLASS, CLAIM, Key, Kind, VOLUME};
-use crate::actors::objects::{Objects, ignore_missing, is_deleting, text};
+use crate::actors::objects::{Objects, is_deleting, text};
 
 /// What is read as watches have shown it.
 const SEEN: &[Kind] = &[ATTRIBUTES_CLASS];
@@ -46,12 +45,7 @@ impl Actor for AttributesProtection {
             return Ok(Next::Done);
         };
         if !is_deleting(&class) {
-            let held = class.metadata.finalizers.clone().unwrap_or_default();
-            if !held.iter().any(|it| it == FINALIZER) {
-                let all: Vec<&str> = held.iter().map(String::as_str).chain([FINALIZER]).collect();
-                let patch = json!({"metadata": {"finalizers": all}});
-                ignore_missing(objects.merge(key, Some(&class), patch).await)?;
-            }
+            objects.add_finalizers(key, &class, &[FINALIZER]).await?;
             return Ok(Next::Done);
         }
         for kind in [VOLUME, CLAIM] {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use super::contents::Filling;
+use super::contents::{Filling, annotation};
 use crate::actors::actor::ActorError;
 use crate::actors::kind::{CLAIM, Key, STORAGE_CLASS, VOLUME};
 use crate::actors::objects::{Found, Objects, ignore_missing, text, uid};
@@ -15,6 +15,8 @@ pub fn is_bound(claim: &DynamicObject) -> bool {
     text(claim, "/status/phase") == "Bound"
 }
 
+/// On a claim that has its volume.
+const BOUND: &str = "pv.kubernetes.io/bind-completed";
 /// On a claim: the node of the first Pod that uses it, as the scheduler says.
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
@@ -50,13 +52,24 @@ pub async fn is_late_bound(
 
 /// Whether a Pod that uses `claim` has a node.
 pub fn is_consumed(claim: &DynamicObject) -> bool {
-    let annotations = claim.metadata.annotations.as_ref();
-    annotations.is_some_and(|a| a.contains_key(SELECTED_NODE))
+    annotation(claim, SELECTED_NODE).is_some()
 }
 
 /// The storage that `claim` asks for.
 pub fn claim_size(claim: &DynamicObject) -> &str {
     text(claim, "/spec/resources/requests/storage")
+}
+
+/// The volume that `claim` names, if it is there.
+///
+/// # Errors
+/// An [`ActorError`] if the API server refuses.
+pub async fn volume_of(
+    objects: Objects<'_>,
+    claim: &DynamicObject,
+) -> Result<Option<Found>, ActorError> {
+    let name = text(claim, "/spec/volumeName");
+    objects.find(&VOLUME, None, name).await
 }
 
 /// Name of the volume that is made for `claim`.
@@ -82,59 +95,45 @@ pub async fn bind(
         Some(created) => Some(created),
         None => objects.live().get(&key).await?,
     };
-    if let Some(made) = there {
-        let bound = json!({"phase": "Bound"});
-        ignore_missing(objects.set_status(&key, &made, bound).await)?;
+    match there {
+        Some(made) => tie(objects, claim, &made).await,
+        None => Ok(()),
     }
-    tie(objects, claim, &name).await
 }
 
-/// Binds `claim` to a volume that is there.
+/// Binds `claim` to a volume that is there, and nobody's.
 pub(super) async fn adopt(
     objects: Objects<'_>,
     claim: &DynamicObject,
     volume: &DynamicObject,
 ) -> Result<(), ActorError> {
-    let key = Key::of(&VOLUME, volume);
     let patch = json!({"spec": {"claimRef": reference(claim)}});
+    let key = Key::of(&VOLUME, volume);
     let bound = objects.merge(&key, Some(volume), patch).await?;
-    let status = json!({"phase": "Bound"});
-    ignore_missing(objects.set_status(&key, &bound, status).await)?;
-    let patch = json!({
-        "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
-        "spec": {"volumeName": key.name},
-    });
-    let claim = objects
-        .merge(&Key::of(&CLAIM, claim), Some(claim), patch)
-        .await?;
-    let status = json!({
-        "phase": "Bound",
-        "accessModes": volume.data["spec"]["accessModes"],
-        "capacity": {"storage": text(volume, "/spec/capacity/storage")},
-    });
-    ignore_missing(
-        objects
-            .set_status(&Key::of(&CLAIM, &claim), &claim, status)
-            .await,
-    )
+    tie(objects, claim, &bound).await
 }
 
-/// Has `claim` be that of the volume of this name.
-async fn tie(objects: Objects<'_>, claim: &DynamicObject, volume: &str) -> Result<(), ActorError> {
-    let claim = if text(claim, "/spec/volumeName").is_empty() {
+/// Has `claim` be that of the volume which is kept for it.
+async fn tie(
+    objects: Objects<'_>,
+    claim: &DynamicObject,
+    volume: &DynamicObject,
+) -> Result<(), ActorError> {
+    let at = Key::of(&VOLUME, volume);
+    let bound = json!({"phase": "Bound"});
+    ignore_missing(objects.set_status(&at, volume, bound).await)?;
+    let claim = if annotation(claim, BOUND).is_none() {
         let patch = json!({
-            "metadata": {"annotations": {
-                "pv.kubernetes.io/bind-completed": "yes",
-                "pv.kubernetes.io/bound-by-controller": "yes",
-            }},
-            "spec": {"volumeName": volume},
+            "metadata": {"annotations": {BOUND: "yes", "pv.kubernetes.io/bound-by-controller": "yes"}},
+            "spec": {"volumeName": at.name},
         });
         let key = Key::of(&CLAIM, claim);
         objects.merge(&key, Some(claim), patch).await?
     } else {
         Arc::new(claim.clone())
     };
-    tell(objects, &claim).await
+    let has = &volume.data["spec"];
+    tell(objects, &claim, &has["accessModes"], &has["capacity"]).await
 }
 
 /// Lets a bound claim have all that it asks for, and its volume before it.
@@ -142,23 +141,25 @@ async fn tie(objects: Objects<'_>, claim: &DynamicObject, volume: &str) -> Resul
 /// # Errors
 /// An [`ActorError`] if the API server refuses.
 pub async fn grow(objects: Objects<'_>, claim: &DynamicObject) -> Result<(), ActorError> {
-    let key = Key::new(&VOLUME, None, text(claim, "/spec/volumeName"));
-    let volume = objects.get(&key).await?;
     let size = claim_size(claim);
-    if volume.is_some_and(|volume| text(&volume, "/spec/capacity/storage") != size) {
+    let volume = volume_of(objects, claim).await?;
+    if let Some(volume) = volume.filter(|it| text(it, "/spec/capacity/storage") != size) {
         let patch = json!({"spec": {"capacity": {"storage": size}}});
+        let key = Key::of(&VOLUME, &volume);
         ignore_missing(objects.merge(&key, None, patch).await)?;
     }
-    tell(objects, claim).await
+    let modes = &claim.data["spec"]["accessModes"];
+    tell(objects, claim, modes, &json!({"storage": size})).await
 }
 
-/// Has a claim say that it has what it asks for.
-async fn tell(objects: Objects<'_>, claim: &DynamicObject) -> Result<(), ActorError> {
-    let status = json!({
-        "phase": "Bound",
-        "accessModes": claim.data["spec"]["accessModes"],
-        "capacity": {"storage": claim_size(claim)},
-    });
+/// Has a claim say that it is bound, and what it has.
+async fn tell(
+    objects: Objects<'_>,
+    claim: &DynamicObject,
+    modes: &Value,
+    capacity: &Value,
+) -> Result<(), ActorError> {
+    let status = json!({"phase": "Bound", "accessModes": modes, "capacity": capacity});
     let key = Key::of(&CLAIM, claim);
     ignore_missing(objects.set_status(&key, claim, status).await)
 }
@@ -173,21 +174,19 @@ pub async fn rebind(
     from: &DynamicObject,
     to: &DynamicObject,
 ) -> Result<bool, ActorError> {
-    let name = text(from, "/spec/volumeName");
-    let key = Key::new(&VOLUME, None, name);
-    let Some(volume) = objects.live().get(&key).await? else {
+    let Some(mut volume) = volume_of(objects.live(), from).await? else {
         return Ok(false);
     };
     let owner = text(&volume, "/spec/claimRef/uid");
     if owner == uid(from) {
-        let patch =
-            json!({"spec": {"claimRef": reference(to), "capacity": {"storage": claim_size(to)}}});
-        objects.merge(&key, Some(&volume), patch).await?;
-    }
-    if owner != uid(from) && owner != uid(to) {
+        let capacity = json!({"storage": claim_size(to)});
+        let patch = json!({"spec": {"claimRef": reference(to), "capacity": capacity}});
+        let key = Key::of(&VOLUME, &volume);
+        volume = objects.merge(&key, Some(&volume), patch).await?;
+    } else if owner != uid(to) {
         return Ok(false);
     }
-    tie(objects, to, name).await?;
+    tie(objects, to, &volume).await?;
     Ok(true)
 }
 
@@ -197,15 +196,17 @@ pub async fn rebind(
 /// # Errors
 /// An [`ActorError`] if the API server refuses.
 pub async fn resume(objects: Objects<'_>, claim: &DynamicObject) -> Result<bool, ActorError> {
-    let name = match text(claim, "/spec/volumeName") {
-        "" => volume_name(claim),
-        name => name.to_owned(),
+    let volume = if text(claim, "/spec/volumeName").is_empty() {
+        let key = Key::new(&VOLUME, None, &volume_name(claim));
+        objects.get(&key).await?
+    } else {
+        volume_of(objects, claim).await?
     };
-    let volume = objects.get(&Key::new(&VOLUME, None, &name)).await?;
-    if volume.is_none_or(|volume| text(&volume, "/spec/claimRef/uid") != uid(claim)) {
+    let is_its = |volume: &Found| text(volume, "/spec/claimRef/uid") == uid(claim);
+    let Some(volume) = volume.filter(is_its) else {
         return Ok(false);
-    }
-    tie(objects, claim, &name).await?;
+    };
+    tie(objects, claim, &volume).await?;
     Ok(true)
 }
 

@@ -25,7 +25,7 @@ use crate::builtin::quantity;
 /// Holds a volume on real clusters, while it is bound.
 const PROTECTION: &str = "kubernetes.io/pv-protection";
 
-/// When a claim is looked at again that waits for a volume.
+/// When a claim is looked at again that waits for a volume, or a volume that is held.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// What is read as watches have shown it.
@@ -46,7 +46,7 @@ impl Actor for ClaimBinder {
     }
 
     fn watches(&self) -> Watches {
-        Watches::Kinds(vec![CLAIM, VOLUME, POD, VOLUME_SNAPSHOT_CONTENT])
+        Watches::Kinds(vec![CLAIM, VOLUME, POD])
     }
 
     fn keys(&self, change: &Change) -> Vec<Key> {
@@ -57,15 +57,6 @@ impl Actor for ClaimBinder {
                 name => name.to_owned(),
             };
             return vec![Key::new(&VOLUME, None, &name)];
-        }
-        if change.kind == VOLUME_SNAPSHOT_CONTENT {
-            // It may have been the last that held its volume.
-            let held = text(object, "/spec/source/volumeHandle");
-            let is_due = change.gone && !held.is_empty();
-            return is_due
-                .then(|| Key::new(&VOLUME, None, held))
-                .into_iter()
-                .collect();
         }
         if change.kind == CLAIM || change.kind == VOLUME {
             return vec![change.key()];
@@ -181,7 +172,7 @@ async fn reclaim(
         }
         ignore_missing(released)?;
         if held {
-            // Nobody says which volume the last snapshot was of that goes.
+            // Snapshots are not watched.
             return Ok(Next::Later(AGAIN));
         }
         return release_volume(objects, key, volume).await;
@@ -222,7 +213,6 @@ async fn is_held(
         .live()
         .list(&VOLUME_SNAPSHOT_CONTENT, None, "")
         .await?;
-    let of_it =
-        |it: &&crate::actors::objects::Found| text(it, "/spec/source/volumeHandle") == handle;
-    Ok(all.iter().any(|content| of_it(&content)))
+    let mut handles = all.iter().map(|it| text(it, "/spec/source/volumeHandle"));
+    Ok(handles.any(|it| it == handle))
 }

@@ -4,6 +4,8 @@
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
+use crate::actors::kind::Kind;
+
 /// On a volume, and on the content of a snapshot: what is on it.
 pub const CONTENTS: &str = "kite-fake/contents";
 /// On a volume: the volume or the content of a snapshot that it was filled from, as
@@ -60,11 +62,11 @@ impl Filling {
         Self::default()
     }
 
-    /// What is on `source`, a volume or the content of a snapshot, of this plural name.
-    pub fn copy(plural: &str, source: &DynamicObject) -> Self {
+    /// What is on `source`: a volume, or the content of a snapshot, as its kind says.
+    pub fn copy(kind: &Kind, source: &DynamicObject) -> Self {
         let name = source.metadata.name.as_deref().unwrap_or_default();
         Self(Some(Filled {
-            from: format!("{plural}/{name}"),
+            from: format!("{}/{name}", kind.plural),
             copying: false,
             contents: annotation(source, CONTENTS).map(str::to_owned),
             broken: annotation(source, BROKEN).map(str::to_owned),

@@ -11,7 +11,7 @@ mod standing;
 pub use attributes::AttributesProtection;
 pub use binding::{
     SELECTED_NODE, bind, claim_size, class_of, grow, is_bound, is_consumed, is_late, is_late_bound,
-    rebind, resume,
+    rebind, resume, volume_of,
 };
 pub use claims::ClaimBinder;
 pub use claims::claims_of;

@@ -21,7 +21,7 @@ use crate::actors::kind::{CLAIM, JOB, Key, Kind, NODE, POD, VOLUME};
 use crate::actors::objects::{Deletion, Objects, ignore_missing, is_deleting, text};
 use crate::actors::references::References;
 use crate::actors::rules::{Gate, Stage};
-use crate::actors::storage::{claims_of, obstacle};
+use crate::actors::storage::{claims_of, obstacle, volume_of};
 
 /// What is read as watches have shown it.
 const SEEN: &[Kind] = &[POD, CLAIM, NODE, VOLUME];
@@ -221,8 +221,7 @@ async fn unattached(
         let Some(claim) = objects.find(&CLAIM, namespace, name).await? else {
             continue;
         };
-        let volume = text(&claim, "/spec/volumeName");
-        let volume = objects.find(&VOLUME, None, volume).await?;
+        let volume = volume_of(objects, &claim).await?;
         if let Some(why) = volume.as_deref().and_then(obstacle) {
             return Ok(Some(why));
         }

@@ -150,7 +150,12 @@ impl Taking<'_> {
         let now = self.context.clock.now();
         let deleting = is_deleting(self.snapshot);
         let terminating = deleting || is_expired(self.snapshot, now);
-        if !terminating && self.mark().await? {
+        if !terminating
+            && self
+                .objects
+                .add_finalizers(self.key, self.snapshot, &[FINALIZER])
+                .await?
+        {
             return Ok(Next::Done);
         }
         let name = self.key.name.as_str();
@@ -208,23 +213,6 @@ impl Taking<'_> {
             (None, Some(left)) => Next::After(left),
             (None, None) => Next::Done,
         })
-    }
-
-    async fn mark(&self) -> Result<bool, ActorError> {
-        let mut finalizers = self
-            .snapshot
-            .metadata
-            .finalizers
-            .clone()
-            .unwrap_or_default();
-        if finalizers.iter().any(|f| f == FINALIZER) {
-            return Ok(false);
-        }
-        finalizers.push(FINALIZER.to_owned());
-        let patch = json!({"metadata": {"finalizers": finalizers}});
-        let merged = self.objects.merge(self.key, Some(self.snapshot), patch);
-        ignore_missing(merged.await)?;
-        Ok(true)
     }
 
     async fn make_content(&self, source: &Source) -> Result<(), ActorError> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kite_fake::actors::kind::{CONTROLLER_REVISION, Key, POD};
 use kite_fake::actors::objects::Found;
-use kite_fake::actors::objects::{Objects, ignore_missing, is_deleting, text};
+use kite_fake::actors::objects::{Objects, has_finalizer, ignore_missing, is_deleting, text};
 use kite_fake::actors::storage::{STILL, annotation, claims_of};
 use kite_fake::actors::{ActorError, Context};
 use serde_json::{Value, json};
@@ -48,9 +48,8 @@ impl Source {
 
     /// Whether it is held for the snapshot of this name.
     pub(super) fn is_locked_for(&self, snapshot: &str) -> bool {
-        let finalizers = self.vm.metadata.finalizers.iter().flatten();
         text(&self.vm, "/status/snapshotInProgress") == snapshot
-            && finalizers.into_iter().any(|f| f == FINALIZER)
+            && has_finalizer(&self.vm, FINALIZER)
     }
 
     /// Whether the guest's file systems can be frozen.
@@ -171,12 +170,7 @@ impl Source {
                 None => return Ok(Ok(())),
             }
         }
-        let mut finalizers = vm.metadata.finalizers.clone().unwrap_or_default();
-        if !finalizers.iter().any(|f| f == FINALIZER) {
-            finalizers.push(FINALIZER.to_owned());
-            let patch = json!({"metadata": {"finalizers": finalizers}});
-            objects.merge(&self.key, Some(&vm), patch).await?;
-        }
+        objects.add_finalizers(&self.key, &vm, &[FINALIZER]).await?;
         Ok(Ok(()))
     }
 
