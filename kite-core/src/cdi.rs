@@ -48,6 +48,29 @@ const KINDS: &[ForeignKind] = &[
     },
 ];
 
+/// What CDI knows of a `StorageClass`; it has the class's name.
+#[derive(CustomResource, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[kube(
+    group = "cdi.kubevirt.io",
+    version = "v1beta1",
+    kind = "StorageProfile",
+    plural = "storageprofiles",
+    schema = "disabled",
+    status = "StorageProfileStatus",
+    derive = "PartialEq",
+    derive = "Default"
+)]
+pub struct StorageProfileSpec {}
+
+/// What CDI has found out of a `StorageClass`, or was told.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct StorageProfileStatus {
+    /// Name of the `VolumeSnapshotClass` by which CDI has snapshots taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_class: Option<String>,
+}
+
 /// Label that CDI puts on what a `DataImportCron` imports, and on the
 /// `DataSource` that it keeps: the name of the cron.
 pub const DATA_IMPORT_CRON_LABEL: &str = "cdi.kubevirt.io/dataImportCron";

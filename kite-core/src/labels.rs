@@ -14,6 +14,8 @@ pub const VM_NAMESPACE: &str = "hy3ons.github.io/kite-vm-namespace";
 pub const USER_NAME: &str = "hy3ons.github.io/kite-user-name";
 /// Name of the `KiteImage` that an object belongs to.
 pub const IMAGE_NAME: &str = "hy3ons.github.io/kite-image-name";
+/// Name of the `KiteSnapshot` that an object belongs to, in the object's namespace.
+pub const SNAPSHOT_NAME: &str = "hy3ons.github.io/kite-snapshot-name";
 /// Name of the `KitePlatform` that an object belongs to.
 pub const PLATFORM_NAME: &str = "hy3ons.github.io/kite-platform-name";
 /// Says what an object is for, where a watch needs to select by that.
@@ -47,6 +49,12 @@ pub const REPLACE_DISK: &str = "hy3ons.github.io/replace-disk";
 /// present public key, as `status.guestKey` spells the former one. The guest knows it.
 pub const GUEST_KEY: &str = "hy3ons.github.io/guest-key";
 
+/// Annotation of a `VolumeSnapshot`: the machine as it was when it was asked for, as JSON.
+pub const TAKEN_OF: &str = "hy3ons.github.io/taken-of";
+/// Annotation of a `VolumeSnapshot`: how consistent it was found to be. It outlives the
+/// status of its `KiteSnapshot`.
+pub const CONSISTENCY: &str = "hy3ons.github.io/consistency";
+
 /// Label by which Services find the pods of one of Kite's processes.
 pub const APP_NAME: &str = "app.kubernetes.io/name";
 /// Label that `KubeVirt` puts on a VM's launcher pod; Services select by it.
@@ -71,6 +79,8 @@ pub const USER_FINALIZER: &str = "hy3ons.github.io/kite-user-cleanup";
 pub const NETWORK_POLICY_FINALIZER: &str = "hy3ons.github.io/kite-walls";
 /// Holds a `KiteImage` until its disk in the image namespace is gone.
 pub const IMAGE_FINALIZER: &str = "hy3ons.github.io/kite-image-cleanup";
+/// Holds a `KiteSnapshot` until its data is gone, and its guest goes on.
+pub const SNAPSHOT_FINALIZER: &str = "hy3ons.github.io/kite-snapshot-cleanup";
 
 /// Labels of an object that belongs to no VM.
 pub fn managed() -> BTreeMap<String, String> {
@@ -103,6 +113,13 @@ pub fn for_platform(name: &str) -> BTreeMap<String, String> {
 pub fn for_image(name: &str) -> BTreeMap<String, String> {
     let mut labels = managed();
     labels.insert(IMAGE_NAME.to_owned(), name.to_owned());
+    labels
+}
+
+/// Labels of an object that belongs to the snapshot `name`.
+pub fn for_snapshot(name: &str) -> BTreeMap<String, String> {
+    let mut labels = managed();
+    labels.insert(SNAPSHOT_NAME.to_owned(), name.to_owned());
     labels
 }
 

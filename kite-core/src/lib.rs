@@ -7,7 +7,8 @@
 //! KiteUser ──► namespace ◄── KiteVirtualMachine ──► KiteImage
 //!     ├── KiteToken
 //!     ├── KiteInvite
-//!     └── KiteSession            └── KiteReservation ("ssh-id.web", "domain.web")
+//!     └── KiteSession            ├── KiteReservation ("ssh-id.web", "domain.web")
+//!                            ├── KiteSnapshot (of its disk)
 //!                            └── KiteConnection (who is connected)
 //! KitePlatform "default": what holds for all of them
 //! ```
@@ -32,7 +33,7 @@
 //! | Module | What |
 //! |---|---|
 //! | [`crd`] | Kite's own custom resources and their generated CRDs |
-//! | [`kubevirt`], [`cdi`], [`gateway_api`] | the subset of foreign kinds that Kite reads and writes |
+//! | [`kubevirt`], [`cdi`], [`gateway_api`], [`volume_snapshot`] | the subset of foreign kinds that Kite reads and writes |
 //! | [`cert_manager`] | whether an issuer of certificates is there |
 //! | [`cluster`] | `Cluster`, `KubeCluster`, `MockCluster`, `ClusterError`: the crate `kite-cluster` |
 //! | [`names`], [`labels`] | how objects are called and marked |
@@ -72,3 +73,4 @@ pub mod public_key;
 pub mod quantity;
 pub mod span;
 pub mod time;
+pub mod volume_snapshot;

@@ -66,6 +66,8 @@ pub fn issuer_key(key: &str) -> String {
 
 /// Most characters of a `KiteVirtualMachine`'s name.
 pub const VM_NAME_MAX: usize = 52;
+/// Most characters of a `KiteSnapshot`'s name: label values have as many.
+pub const SNAPSHOT_NAME_MAX: usize = 63;
 /// Most characters of a `KiteUser`'s name.
 pub const USER_NAME_MAX: usize = 53;
 
@@ -111,6 +113,11 @@ pub fn cloud_init_secret(vm: &str) -> String {
 /// Lease that says when a VM was last used, see [`activity`](super::activity).
 pub fn activity_lease(vm: &str) -> String {
     format!("{vm}-activity")
+}
+
+/// Lease of the snapshot that alone may have a VM's guest frozen.
+pub fn freeze_lease(vm: &str) -> String {
+    format!("{vm}-freeze")
 }
 
 /// Name of the `KiteConnection` with this number in the process with this id, see

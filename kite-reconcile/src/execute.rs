@@ -32,7 +32,7 @@ use crate::{
     claims::{self, ClaimState},
     context::Tools,
     ending::goes_with_namespace,
-    kept,
+    freezing, kept,
     keys::KeySource,
     moves,
     objects::AnyObject,
@@ -178,6 +178,18 @@ impl Executor for Tools<'_> {
             Change::Restart { machine, instance } => {
                 restart(cluster, machine, instance).await?;
                 Outcome::RestartAsked
+            }
+            Change::Freeze {
+                instance,
+                uid,
+                limit,
+            } => {
+                let guest = (instance, &**uid);
+                return freezing::freeze(guest, *limit, object.meta(), cluster, self.clock).await;
+            }
+            Change::Thaw { instance, uid } => {
+                freezing::thaw((instance, uid), cluster).await?;
+                Outcome::Thawed
             }
             Change::Move(order) => return moves::order(order, cluster, self.clock).await,
             Change::CallOff(order, why) => {

@@ -15,17 +15,19 @@ use k8s_openapi::api::{
     rbac::v1::RoleBinding,
 };
 use kite_core::{
+    cdi::StorageProfile,
     cert_manager,
     cluster::Object,
     conditions,
     crd::{
-        KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine,
+        KiteImage, KitePlatform, KiteReservation, KiteSnapshot, KiteUser, KiteVirtualMachine,
         KiteVirtualMachineOffer,
     },
     gateway_api,
     kubevirt::{KubeVirt, VirtualMachineInstance, VirtualMachineInstanceMigration},
     labels,
     names::{self, key_secret},
+    volume_snapshot,
 };
 use kite_runtime::{
     Caches, KindOptions, Kinds, Watches,
@@ -118,16 +120,24 @@ pub fn watched(client: Client) -> (Caches, Running) {
     watches.watch::<KiteUser>();
     watches.watch::<KiteImage>();
     watches.watch::<KitePlatform>();
+    watches.watch::<KiteSnapshot>();
     triggers::virtual_machines(watches.without_listener());
     triggers::users(watches.without_listener());
     triggers::images(watches.without_listener());
     triggers::platforms(watches.without_listener());
+    triggers::snapshots(watches.without_listener());
     watches.build()
 }
 
 /// Whether Kite works in a cluster without this kind.
 fn is_optional<K: Object>() -> bool {
-    [gateway_api::GROUP, cert_manager::GROUP].contains(&&*K::group(&()))
+    [
+        gateway_api::GROUP,
+        cert_manager::GROUP,
+        volume_snapshot::GROUP,
+    ]
+    .contains(&&*K::group(&()))
+        || is::<K, StorageProfile>()
         || is::<K, KubeVirt>()
         || is::<K, VirtualMachineInstanceMigration>()
 }
@@ -149,6 +159,7 @@ fn is_reconciled<K: Object>() -> bool {
         || is::<K, KiteImage>()
         || is::<K, KitePlatform>()
         || is::<K, KiteVirtualMachineOffer>()
+        || is::<K, KiteSnapshot>()
 }
 
 fn is<A: 'static, B: 'static>() -> bool {
@@ -201,7 +212,7 @@ fn indexers<K: Object>() -> Option<Indexers<K>> {
             functions: |_| Vec::new(),
         });
     }
-    is::<K, NetworkPolicy>().then_some(Indexers::NAMESPACE)
+    (is::<K, NetworkPolicy>() || is::<K, KiteSnapshot>()).then_some(Indexers::NAMESPACE)
 }
 
 /// Takes away what no plan looks at.
@@ -272,6 +283,12 @@ fn phase<K: Object>(object: &K) -> String {
             .map(|it| format!("{it:?}"))
     } else if let Some(image) = object.downcast_ref::<KiteImage>() {
         image
+            .status
+            .as_ref()
+            .and_then(|it| it.phase)
+            .map(|it| format!("{it:?}"))
+    } else if let Some(snapshot) = object.downcast_ref::<KiteSnapshot>() {
+        snapshot
             .status
             .as_ref()
             .and_then(|it| it.phase)

@@ -61,7 +61,7 @@
 //!
 //! | Module | What |
 //! |---|---|
-//! | [`vm`], [`user`], [`image`], [`offer`], [`platform`] | one reconciler each: `reconcile`, and the pure `plan` |
+//! | [`vm`], [`user`], [`image`], [`offer`], [`platform`], [`snapshot`] | one reconciler each: `reconcile`, and the pure `plan` |
 //! | [`plan`] | what a plan consists of |
 //! | [`kinds`] | how its kinds are watched and kept |
 //! | [`claims`] | login names, domains, usernames and addresses of which there can be one |
@@ -85,6 +85,7 @@ mod context;
 mod ending;
 mod error;
 mod execute;
+mod freezing;
 pub mod image;
 pub mod kept;
 pub mod keys;
@@ -101,6 +102,7 @@ mod refused;
 mod reports;
 mod run;
 mod slots;
+pub mod snapshot;
 mod stage;
 mod standing;
 pub mod story;
@@ -118,7 +120,7 @@ pub use self::{
     context::{Context, Settings},
     error::Error,
     run::{
-        run, run_images, run_offers, run_platform, run_provisioning, run_users,
+        run, run_images, run_offers, run_platform, run_provisioning, run_snapshots, run_users,
         run_virtual_machines,
     },
 };
@@ -133,6 +135,7 @@ pub fn metrics() -> Metrics {
             "KiteImage",
             "KitePlatform",
             "KiteVirtualMachineOffer",
+            "KiteSnapshot",
         ],
     )
 }

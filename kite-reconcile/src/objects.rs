@@ -2,6 +2,7 @@
 //! be a list of steps over any of them.
 
 use k8s_openapi::api::{
+    coordination::v1::Lease,
     core::v1::{Namespace, PersistentVolumeClaim, ResourceQuota, Secret, Service},
     networking::v1::{Ingress, NetworkPolicy},
     rbac::v1::RoleBinding,
@@ -9,9 +10,10 @@ use k8s_openapi::api::{
 use kite_core::{
     cdi::{DataImportCron, DataSource, DataVolume},
     cluster::{Cluster, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
-    crd::KiteVirtualMachine,
+    crd::{KiteSnapshot, KiteVirtualMachine},
     gateway_api::HttpRoute,
     kubevirt::{VirtualMachine, VirtualMachineInstanceMigration},
+    volume_snapshot::VolumeSnapshot,
 };
 use kube::{Resource, api::PropagationPolicy};
 
@@ -143,7 +145,9 @@ any_object!(
     DataVolume,
     HttpRoute,
     Ingress,
+    KiteSnapshot,
     KiteVirtualMachine,
+    Lease,
     Namespace,
     NetworkPolicy,
     PersistentVolumeClaim,
@@ -153,11 +157,12 @@ any_object!(
     Service,
     VirtualMachine,
     VirtualMachineInstanceMigration,
+    VolumeSnapshot,
 );
 
 #[cfg(test)]
 mod tests {
-    use kite_render::install::{Installation, Process};
+    use kite_render::install::{Installation, Process, Scope};
 
     use super::RESOURCES;
 
@@ -181,9 +186,9 @@ mod tests {
             assert!(may("patch") || may("create"), "{plural}");
             // What is written for one owner is bounded to where they may be.
             let is_own = group == kite_core::crd::GROUP || plural == "namespaces";
-            let mut rights = rights.iter().filter(|it| it.group == group);
-            let is_bounded =
-                rights.any(|it| it.resources.contains(&plural.as_str()) && it.reach.is_some());
+            let rights = rights.iter().filter(|it| it.group == group);
+            let mut rights = rights.filter(|it| it.resources.contains(&plural.as_str()));
+            let is_bounded = rights.any(|it| it.reach.is_some() || it.scope == Scope::Users);
             assert!(is_own || is_bounded, "{plural}");
         }
     }

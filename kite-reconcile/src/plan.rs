@@ -1,5 +1,7 @@
 //! What a reconciler decides: steps to carry out, and the status to report.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kite_core::{
     cluster::ObjectKey,
@@ -62,6 +64,23 @@ pub enum Change {
     /// Take back an order to move an instance that has not begun, on the condition that it
     /// has not since; why is told, and the next one is given a while later.
     CallOff(Box<VirtualMachineInstanceMigration>, String),
+    /// Have the guest of the instance of this uid frozen, if it is still the one that runs.
+    /// What is refused is told, and the rest goes on.
+    Freeze {
+        /// Namespace and name of the instance.
+        instance: ObjectKey,
+        /// Its uid.
+        uid: String,
+        /// When it goes on by itself at the latest.
+        limit: Duration,
+    },
+    /// Have the guest of the instance of this uid go on, if it is still the one that runs.
+    Thaw {
+        /// Namespace and name of the instance.
+        instance: ObjectKey,
+        /// Its uid.
+        uid: String,
+    },
     /// Delete the object as it was observed: this uid and no other.
     Delete(AnyObject, PropagationPolicy),
     /// Delete the object on the condition that it is unchanged since it was read: what
@@ -90,6 +109,8 @@ impl kite_runtime::plan::Change for Change {
             | Self::Apply(_)
             | Self::Expose(_)
             | Self::Move(_)
+            | Self::Freeze { .. }
+            | Self::Thaw { .. }
             | Self::Grow(_) => false,
         }
     }
@@ -136,6 +157,8 @@ impl kite_runtime::plan::Change for Change {
                 )
             }
             Self::Restart { machine, .. } => format!("restart VirtualMachine {machine}"),
+            Self::Freeze { instance, .. } => format!("freeze the guest of {instance}"),
+            Self::Thaw { instance, .. } => format!("let the guest of {instance} go on"),
             Self::Move(order) => format!("move {}", order.spec.vmi_name),
             Self::CallOff(order, _) => format!("call off the move of {}", order.spec.vmi_name),
             Self::Expose(object) => format!("expose by {} {}", object.kind(), object.key()),
@@ -166,6 +189,10 @@ pub enum Outcome {
     Refused(Refusal),
     /// The VM's restart was asked for.
     RestartAsked,
+    /// The guest was asked to freeze, and has said that it does.
+    Froze,
+    /// The guest goes on, or is gone.
+    Thawed,
     /// The claim stands like this now.
     Claimed(Box<KiteReservation>, Box<ClaimState>),
 }

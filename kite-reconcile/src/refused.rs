@@ -20,6 +20,9 @@ const PAUSE_OF_OFFER: Duration = Duration::from_secs(600);
 /// time, and be written, and so be an event itself.
 const PAUSE: Duration = Duration::from_secs(60);
 
+/// When a guest is asked again: there is a minute for all of it.
+const PAUSE_OF_FREEZE: Duration = Duration::from_secs(5);
+
 /// What may be refused so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
@@ -29,6 +32,8 @@ pub(crate) enum Refused {
     Exposure,
     /// What is made of an offer.
     Offer,
+    /// That a guest is frozen.
+    Freeze,
 }
 
 impl Refused {
@@ -44,6 +49,7 @@ impl Refused {
         match self {
             Self::Offer => PAUSE_OF_OFFER,
             Self::Growth | Self::Exposure => PAUSE,
+            Self::Freeze => PAUSE_OF_FREEZE,
         }
     }
 

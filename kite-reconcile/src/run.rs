@@ -6,15 +6,18 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Secret;
 use kite_core::{
     cluster::Cluster,
-    crd::{KiteImage, KitePlatform, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer},
+    crd::{
+        KiteImage, KitePlatform, KiteSnapshot, KiteUser, KiteVirtualMachine,
+        KiteVirtualMachineOffer,
+    },
 };
 use kite_runtime::{Watches, cache::CachedCluster, controller::Queue, drive, queue::Progress};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Context, Settings, image, kept, kinds::KiteKinds, offer, platform, progress::of_vm, triggers,
-    user, vm,
+    Context, Settings, image, kept, kinds::KiteKinds, offer, platform, progress::of_vm, snapshot,
+    triggers, user, vm,
 };
 
 /// Runs the reconcilers of all of Kite's kinds until `shutdown`, then finishes
@@ -31,6 +34,7 @@ pub async fn run<C: Cluster + Clone>(
     let images = queue_of_images(&mut watches);
     let offers = queue_of_offers(&mut watches);
     let platforms = queue_of_platforms(&mut watches);
+    let snapshots = queue_of_snapshots(&mut watches);
     let vms = queue_of_virtual_machines(&mut watches);
     let stop = shutdown.clone();
     watching(watches, &context, shutdown, |context| async move {
@@ -39,6 +43,7 @@ pub async fn run<C: Cluster + Clone>(
             drive_images(images, Arc::clone(&context), stop.clone()),
             drive_offers(offers, Arc::clone(&context), stop.clone()),
             drive_platforms(platforms, Arc::clone(&context), stop.clone()),
+            drive_snapshots(snapshots, Arc::clone(&context), stop.clone()),
             kept::run(&context, stop.clone()),
             drive_virtual_machines(vms, Arc::clone(&context), stop),
         );
@@ -46,7 +51,7 @@ pub async fn run<C: Cluster + Clone>(
     .await;
 }
 
-/// Runs the reconcilers of VMs and of images, with one watch for each kind: for an operator
+/// Runs the reconcilers of VMs, of their snapshots and of images, with one watch for each kind: for an operator
 /// that provisions VMs and has no use for Kite's users. Its rights are
 /// `kite_render::install::provisioning_rights`.
 pub async fn run_provisioning<C: Cluster + Clone>(
@@ -56,11 +61,13 @@ pub async fn run_provisioning<C: Cluster + Clone>(
 ) {
     let mut watches = Watches::<KiteKinds>::new(client);
     let images = queue_of_images(&mut watches);
+    let snapshots = queue_of_snapshots(&mut watches);
     let vms = queue_of_virtual_machines(&mut watches);
     let stop = shutdown.clone();
     watching(watches, &context, shutdown, |context| async move {
         tokio::join!(
             drive_images(images, Arc::clone(&context), stop.clone()),
+            drive_snapshots(snapshots, Arc::clone(&context), stop.clone()),
             kept::run(&context, stop.clone()),
             drive_virtual_machines(vms, Arc::clone(&context), stop),
         );
@@ -175,6 +182,32 @@ async fn drive_offers<C: Cluster>(
     .await;
 }
 
+/// Runs the reconciler of snapshots only.
+pub async fn run_snapshots<C: Cluster + Clone>(
+    client: Client,
+    context: Arc<Context<C>>,
+    shutdown: CancellationToken,
+) {
+    let mut watches = Watches::<KiteKinds>::new(client);
+    let snapshots = queue_of_snapshots(&mut watches);
+    let stop = shutdown.clone();
+    watching(watches, &context, shutdown, |context| {
+        drive_snapshots(snapshots, context, stop)
+    })
+    .await;
+}
+
+async fn drive_snapshots<C: Cluster>(
+    queue: Queue<KiteSnapshot>,
+    context: Arc<Context<C>>,
+    shutdown: CancellationToken,
+) {
+    drive(queue, shutdown, context, |snapshot, context| async move {
+        snapshot::reconcile(&snapshot, &context).await
+    })
+    .await;
+}
+
 /// Runs the reconciler of the platform only.
 pub async fn run_platform<C: Cluster + Clone>(
     client: Client,
@@ -246,6 +279,10 @@ fn queue_of_images(watches: &mut Watches<KiteKinds>) -> Queue<KiteImage> {
 
 fn queue_of_offers(watches: &mut Watches<KiteKinds>) -> Queue<KiteVirtualMachineOffer> {
     watches.queue(at_rest, |it| triggers::offers(it))
+}
+
+fn queue_of_snapshots(watches: &mut Watches<KiteKinds>) -> Queue<KiteSnapshot> {
+    watches.queue(at_rest, |it| triggers::snapshots(it))
 }
 
 fn queue_of_platforms(watches: &mut Watches<KiteKinds>) -> Queue<KitePlatform> {

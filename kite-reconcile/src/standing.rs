@@ -49,6 +49,7 @@ pub fn standing(observed: &ObjectMeta, desired: &ObjectMeta) -> Standing {
                 labels::VM_NAMESPACE,
                 labels::USER_NAME,
                 labels::IMAGE_NAME,
+                labels::SNAPSHOT_NAME,
                 labels::PLATFORM_NAME,
             ]
             .into_iter()

@@ -27,17 +27,18 @@ use k8s_openapi::api::{
     storage::v1::StorageClass,
 };
 use kite_core::{
-    cdi::{DATA_IMPORT_CRON_LABEL, DataImportCron, DataSource, DataVolume},
+    cdi::{DATA_IMPORT_CRON_LABEL, DataImportCron, DataSource, DataVolume, StorageProfile},
     cert_manager::ClusterIssuer,
     cluster::Object,
     crd::{
-        KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine,
+        KiteImage, KitePlatform, KiteReservation, KiteSnapshot, KiteUser, KiteVirtualMachine,
         KiteVirtualMachineOffer,
     },
     gateway_api::{Gateway, HttpRoute},
     kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceMigration},
     labels,
     names::{self, VmClaim},
+    volume_snapshot::{VolumeSnapshot, VolumeSnapshotClass},
 };
 use kite_render::{isolation, machine};
 use kube::{
@@ -52,7 +53,7 @@ use self::{
     changes::Changes,
     claims::{Claims, claimants, namesakes},
     edits::Edits,
-    owners::{image_of, platform_of, user_of, vm_of},
+    owners::{image_of, platform_of, snapshot_of, user_of, vm_of},
     settings::Settings,
     shares::Shares,
 };
@@ -122,6 +123,16 @@ pub fn virtual_machines<L: Listener<KiteVirtualMachine>>(listener: L) -> L {
             }
         })
         .on(everything(), || {
+            // A VM that goes waits for its snapshots.
+            |snapshot: &KiteSnapshot, vms: &_| {
+                let key = (snapshot.namespace(), snapshot.spec.vm.as_str());
+                select(vms, |vm: &KiteVirtualMachine| {
+                    vm.metadata.deletion_timestamp.is_some()
+                        && (vm.namespace(), vm.name_any().as_str()) == key
+                })
+            }
+        })
+        .on(everything(), || {
             // What one VM of a user gives back, another waits for.
             let shares = Shares::default();
             move |vm: &KiteVirtualMachine, _: &_| shares.freed(vm)
@@ -173,6 +184,30 @@ pub fn offers<L: Listener<KiteVirtualMachineOffer>>(listener: L) -> L {
                 offer.into_iter().collect()
             }
         })
+}
+
+/// All that the controller of snapshots hears of. What it waits for while one is taken it
+/// asks for itself, every few seconds: guests report all the time.
+pub fn snapshots<L: Listener<KiteSnapshot>>(listener: L) -> L {
+    listener
+        .on(managed(), || |o: &VolumeSnapshot, _: &_| snapshot_of(o))
+        .on(managed(), || |o: &Lease, _: &_| snapshot_of(o))
+        .on(managed(), || {
+            |disk: &DataVolume, snapshots: &_| {
+                // With some drivers what was taken of it is gone, too.
+                if disk.metadata.deletion_timestamp.is_none() {
+                    return Vec::new();
+                }
+                let namespace = disk.namespace();
+                let vm = disk.labels().get(labels::VM_NAME);
+                select(snapshots, |it: &KiteSnapshot| {
+                    it.metadata.namespace == namespace && Some(&it.spec.vm) == vm
+                })
+            }
+        })
+        // They are read, and concern nobody whose snapshot is taken already.
+        .on(everything(), || |_: &VolumeSnapshotClass, _: &_| Vec::new())
+        .on(everything(), || |_: &StorageProfile, _: &_| Vec::new())
 }
 
 /// All that the controller of users hears of.

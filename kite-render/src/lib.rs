@@ -12,6 +12,7 @@
 //!    ├─► Secret <vm>-ssh-key ──► Secret <vm>-cloud-init-userdata ─┐
 //!    ├─► DataVolume <vm>-disk ────────────────────────────────────┴─► VirtualMachine <vm>
 //!    └─► Service vps-access-<vm>, Service vps-web-<vm> ──► Ingress <vm>
+//! KiteSnapshot ► VolumeSnapshot, Lease <vm>-freeze
 //! ```
 //!
 //! Rendered objects set only fields that the API server leaves as they are, so
@@ -44,6 +45,7 @@
 //! | [`keys`], [`cloud_init`] | how the gateway enters a guest, and how the guest learns it |
 //! | [`disk`], [`machine`], [`migration`] | the VM itself, and its way to another size |
 //! | [`windows`] | what is different for Windows guests |
+//! | [`snapshot`] | its disk as it was at one moment |
 //! | [`service`], [`exposure`] | how it is reached |
 //! | [`install`] | an installation of Kite: its processes, their rights, policies, settings |
 //! | [`reservation`] | claims of which there can be one |
@@ -70,9 +72,10 @@ pub mod platform;
 pub mod quota;
 pub mod reservation;
 pub mod service;
+pub mod snapshot;
 pub mod windows;
 
 pub use self::{
     error::RenderError,
-    owner::{Image, Platform, User, Vm},
+    owner::{Image, Platform, Snapshot, User, Vm},
 };

@@ -2,9 +2,11 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kite_core::{
-    crd::{Holder, HolderKind, KiteImage, KitePlatform, KiteUser, KiteVirtualMachine},
+    crd::{
+        Holder, HolderKind, KiteImage, KitePlatform, KiteSnapshot, KiteUser, KiteVirtualMachine,
+    },
     labels,
-    names::{self, USER_NAME_MAX, VM_NAME_MAX},
+    names::{self, SNAPSHOT_NAME_MAX, USER_NAME_MAX, VM_NAME_MAX},
 };
 use kube::Resource;
 
@@ -147,6 +149,48 @@ impl<'a> Image<'a> {
             name: Some(self.name.to_owned()),
             namespace: Some(namespace.to_owned()),
             labels: Some(labels::for_image(self.name)),
+            owner_references: Some(vec![owner(self.object, self.name, self.uid, true)]),
+            ..ObjectMeta::default()
+        }
+    }
+}
+
+/// A `KiteSnapshot` that is in the cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot<'a> {
+    /// The object.
+    pub object: &'a KiteSnapshot,
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its uid.
+    pub uid: &'a str,
+}
+
+impl<'a> Snapshot<'a> {
+    /// Looks at `object`, which was read from a cluster.
+    ///
+    /// # Errors
+    /// [`RenderError::Missing`] if it has no uid or namespace, [`RenderError::Name`] if no
+    /// names can be made from its own.
+    pub fn of(object: &'a KiteSnapshot) -> Result<Self, RenderError> {
+        let (name, uid) = identity(object, SNAPSHOT_NAME_MAX, is_dns_subdomain)?;
+        let namespace = object.metadata.namespace.as_deref();
+        Ok(Self {
+            object,
+            namespace: namespace.ok_or_else(|| missing(object, "metadata.namespace"))?,
+            name,
+            uid,
+        })
+    }
+
+    /// Metadata of an object of this snapshot in its namespace.
+    pub fn metadata(&self, name: String) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name),
+            namespace: Some(self.namespace.to_owned()),
+            labels: Some(labels::for_snapshot(self.name)),
             owner_references: Some(vec![owner(self.object, self.name, self.uid, true)]),
             ..ObjectMeta::default()
         }

@@ -18,6 +18,8 @@ pub const NAME: &str = "kite-quota";
 
 /// The number of VMs, as a quota counts it.
 const VMS: &str = "count/kitevirtualmachines.hy3ons.github.io";
+/// The same of snapshots. Their size the controller judges: no quota knows that.
+const SNAPSHOTS: &str = "count/kitesnapshots.hy3ons.github.io";
 
 const MIB: u128 = 1 << 20;
 
@@ -144,7 +146,8 @@ pub fn resource_quota(user: &User<'_>, given: &Given, overhead: &Overhead) -> Re
     let disk = with_per_mille(u128::from(all.disk), overhead.disk_per_mille)
         * if overhead.clone_room { 2 } else { 1 };
     let hard = [
-        (VMS, Quantity(quota.vms.to_string())),
+        (VMS, number(quota.vms)),
+        (SNAPSHOTS, number(quota.most_snapshots())),
         ("requests.cpu", millicores(cpu)),
         ("requests.memory", mebibytes(memory)),
         ("requests.storage", mebibytes(disk)),
@@ -163,13 +166,15 @@ pub fn resource_quota(user: &User<'_>, given: &Given, overhead: &Overhead) -> Re
     }
 }
 
-/// The quota of a user who goes: the same, but with no room for a VM, so that
-/// none comes while those that are there go.
+/// The quota of a user who goes: the same, but with no room for a VM or a snapshot, so
+/// that none comes while those that are there go.
 pub fn closed(user: &User<'_>, given: &Given, overhead: &Overhead) -> ResourceQuota {
     let mut quota = resource_quota(user, given, overhead);
     let hard = quota.spec.as_mut().and_then(|spec| spec.hard.as_mut());
-    if let Some(vms) = hard.and_then(|hard| hard.get_mut(VMS)) {
-        *vms = Quantity("0".to_owned());
+    for (what, amount) in hard.into_iter().flatten() {
+        if what == VMS || what == SNAPSHOTS {
+            *amount = number(0);
+        }
     }
     quota
 }
@@ -195,6 +200,11 @@ fn mebibytes(bytes: u128) -> Quantity {
         unit = larger;
     }
     Quantity(format!("{number}{unit}"))
+}
+
+/// How many there may be, spelled as the API server would: thousands as such.
+fn number(of: u32) -> Quantity {
+    millicores(u128::from(of) * 1000)
 }
 
 /// Spelled as the API server would: whole cores without a unit.

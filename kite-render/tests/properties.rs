@@ -125,7 +125,7 @@ proptest! {
     ) {
         let mut object = common::user();
         let mib = |count: u32| format!("{count}Mi").parse::<kite_core::quantity::Bytes>().unwrap();
-        object.spec.quota = Some(kite_core::crd::Quota { vms, cpu, memory: mib(memory), disk: mib(disk) });
+        object.spec.quota = Some(kite_core::crd::Quota::new(vms, cpu, mib(memory), mib(disk)));
         let given = quota::Given::default();
         let quota = quota::resource_quota(&User::of(&object).unwrap(), &given, &quota::Overhead::default());
         let hard = quota.spec.unwrap().hard.unwrap();

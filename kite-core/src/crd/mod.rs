@@ -32,6 +32,8 @@ mod second_factor;
 mod session;
 mod sign_in;
 #[allow(clippy::duplicated_attributes, dead_code)]
+mod snapshot;
+#[allow(clippy::duplicated_attributes, dead_code)]
 mod token;
 mod unread_status;
 #[allow(dead_code)]
@@ -48,7 +50,8 @@ use kube::CustomResourceExt as _;
 pub use self::{
     charge::*, cluster_setting::*, connection::*, image::*, invite::*, offer::*, password::*,
     platform::*, reservation::*, reserved_domain::*, second_factor::*, session::*, sign_in::*,
-    token::*, unread_status::UnreadStatus, user::*, user_authority::*, virtual_machine::*,
+    snapshot::*, token::*, unread_status::UnreadStatus, user::*, user_authority::*,
+    virtual_machine::*,
 };
 
 /// API group of Kite's kinds.
@@ -69,6 +72,7 @@ fn derived() -> Vec<CustomResourceDefinition> {
         KiteUser::crd(),
         KiteVirtualMachine::crd(),
         KiteVirtualMachineOffer::crd(),
+        KiteSnapshot::crd(),
         KiteReservation::crd(),
         KiteSession::crd(),
         KiteToken::crd(),

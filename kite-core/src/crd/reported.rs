@@ -4,8 +4,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kite_cluster::conditions::ReportedStatus;
 
 use super::{
-    KiteImageStatus, KitePlatformStatus, KiteUserStatus, KiteVirtualMachineOfferStatus,
-    KiteVirtualMachineStatus, UnreadStatus,
+    KiteImageStatus, KitePlatformStatus, KiteSnapshotStatus, KiteUserStatus,
+    KiteVirtualMachineOfferStatus, KiteVirtualMachineStatus, UnreadStatus,
 };
 
 macro_rules! statuses {
@@ -37,6 +37,7 @@ statuses!(
     KiteImageStatus,
     KitePlatformStatus,
     KiteUserStatus,
+    KiteSnapshotStatus,
     KiteVirtualMachineOfferStatus,
     KiteVirtualMachineStatus,
 );

@@ -174,6 +174,7 @@ pub enum AccessLevel {
 
 /// Most that a user may use.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
 pub struct Quota {
     /// Number of VMs.
     #[schemars(range(min = 0, max = 10_000))]
@@ -185,6 +186,42 @@ pub struct Quota {
     pub memory: Bytes,
     /// Size of all disks together.
     pub disk: Bytes,
+    /// Number of snapshots; four for each VM if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub snapshots: Option<u32>,
+    /// Size of all snapshots together, each with that of the disk that it is of; as much as
+    /// `disk` if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_disk: Option<Bytes>,
+}
+
+/// Snapshots for each VM where a quota does not say how many.
+const SNAPSHOTS_PER_VM: u32 = 4;
+
+impl Quota {
+    /// A quota of VMs, with as many snapshots as go with it.
+    pub const fn new(vms: u32, cpu: u32, memory: Bytes, disk: Bytes) -> Self {
+        Self {
+            vms,
+            cpu,
+            memory,
+            disk,
+            snapshots: None,
+            snapshot_disk: None,
+        }
+    }
+
+    /// How many snapshots there may be.
+    pub fn most_snapshots(&self) -> u32 {
+        let most = self.vms.saturating_mul(SNAPSHOTS_PER_VM);
+        self.snapshots.unwrap_or(most)
+    }
+
+    /// How large all snapshots may be together.
+    pub fn snapshot_disk(&self) -> &Bytes {
+        self.snapshot_disk.as_ref().unwrap_or(&self.disk)
+    }
 }
 
 /// Observed state of a user.
@@ -258,12 +295,8 @@ impl AccessLevel {
             Self::Manager => (20, 32, 64, 1000),
             Self::Admin => (100, 128, 512, 10_000),
         };
-        Quota {
-            vms,
-            cpu,
-            memory: Bytes::from_gib(memory_gi),
-            disk: Bytes::from_gib(disk_gi),
-        }
+        let [memory, disk] = [memory_gi, disk_gi].map(Bytes::from_gib);
+        Quota::new(vms, cpu, memory, disk)
     }
 }
 

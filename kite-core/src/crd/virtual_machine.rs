@@ -378,6 +378,10 @@ pub struct DiskStatus {
     /// The `DataVolume`'s phase as CDI reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
+    /// Uid of the PVC on which a guest was seen to run: from then on all of its data is known
+    /// to be there, which a finished clone does not prove.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub has_run_on: Option<String>,
     /// Progress of the clone as CDI reports it, such as `42.0%`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,

@@ -162,12 +162,12 @@ fn user(i: usize, size: Size) -> KiteUser {
     let vms = u32::try_from(size.vms_of(i)).unwrap() + 2;
     let mut spec = KiteUserSpec::new(user_name(i));
     spec.email = Some(format!("user-{i}@example.org"));
-    spec.quota = Some(Quota {
+    spec.quota = Some(Quota::new(
         vms,
-        cpu: vms,
-        memory: Bytes::from_gib(vms),
-        disk: Bytes::from_gib(vms * 10),
-    });
+        vms,
+        Bytes::from_gib(vms),
+        Bytes::from_gib(vms * 10),
+    ));
     KiteUser::new(&user_name(i), spec)
 }
 

@@ -3,7 +3,7 @@
 use kite_core::{
     cdi::DATA_IMPORT_CRON_LABEL,
     cluster::Object,
-    crd::{KiteImage, KitePlatform, KiteUser, KiteVirtualMachine},
+    crd::{KiteImage, KitePlatform, KiteSnapshot, KiteUser, KiteVirtualMachine},
     labels, names,
 };
 use kube::{Resource as _, ResourceExt as _, runtime::reflector::ObjectRef};
@@ -53,4 +53,12 @@ pub(super) fn image_of<K: Object>(object: &K) -> Vec<ObjectRef<KiteImage>> {
         .get(labels::IMAGE_NAME)
         .or_else(|| labels.get(DATA_IMPORT_CRON_LABEL));
     name.map(|name| ObjectRef::new(name)).into_iter().collect()
+}
+
+/// The snapshot that an object beside it belongs to.
+pub(super) fn snapshot_of<K: Object>(object: &K) -> Vec<ObjectRef<KiteSnapshot>> {
+    let name = object.labels().get(labels::SNAPSHOT_NAME);
+    let found = name.zip(object.namespace());
+    let found = found.map(|(name, namespace)| ObjectRef::new(name).within(&namespace));
+    found.into_iter().collect()
 }

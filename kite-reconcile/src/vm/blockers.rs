@@ -153,7 +153,7 @@ pub(super) fn may_move(instance: Option<&VirtualMachineInstance>) -> bool {
 }
 
 /// Whether an instance is on its way to another launcher.
-pub(super) fn is_moving(instance: Option<&VirtualMachineInstance>) -> bool {
+pub(crate) fn is_moving(instance: Option<&VirtualMachineInstance>) -> bool {
     let status = instance.and_then(|it| it.status.as_ref());
     let state = status.and_then(|it| it.other.get("migrationState"));
     state.is_some_and(|state| {

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use kite_core::{
     cluster::Object,
     conditions::{self, NewCondition},
-    crd::{KiteVirtualMachine, KiteVirtualMachineStatus, VmPhase, vm_condition},
+    crd::{KiteVirtualMachine, KiteVirtualMachineStatus, VmPhase, VmSize, vm_condition},
     kubevirt::VirtualMachineInstanceMigration,
     labels::VM_FINALIZER,
     names,
@@ -15,10 +15,11 @@ use kite_core::{
 use kite_render::{Vm, exposure};
 use kube::{ResourceExt as _, api::PropagationPolicy};
 
-use super::{observe::Observed, offer};
+use super::{observe::Observed, offer, snapshots};
 use crate::{
     objects::AnyObject,
     plan::{Change, Plan, Step},
+    stage::RESYNC,
     standing::{Standing, standing},
 };
 
@@ -72,7 +73,14 @@ pub(super) fn may_be_old(object: &KiteVirtualMachine, seen: &Observed, step: &St
 pub(super) fn plan(vm: &Vm<'_>, seen: &Observed) -> Plan<KiteVirtualMachineStatus> {
     let (steps, waiting_for) = next(vm, seen);
     let mut message = format!("waiting for {} to go", waiting_for.unwrap_or("nothing"));
-    let reason = if seen.are_secrets_out_of_reach {
+    let kept = snapshots::kept(vm, seen);
+    let reason = if steps.is_empty() && !kept.is_empty() {
+        message = format!(
+            "the VM is off, and its disk stays for the snapshots that are to be kept, {}: it goes              with the last of them; delete them, or set spec.protected to false and take              spec.keepUntil away",
+            kept.join(", ")
+        );
+        snapshots::KEPT
+    } else if seen.are_secrets_out_of_reach {
         message = format!(
             "{message}; the namespace {namespace} is no user's, and the controller may not see \
              Secrets there: those of the VM stay ({keys}, {user_data}), and an administrator of \
@@ -85,7 +93,17 @@ pub(super) fn plan(vm: &Vm<'_>, seen: &Observed) -> Plan<KiteVirtualMachineStatu
     } else {
         DELETING
     };
-    let old = vm.object.status.clone().unwrap_or_default();
+    let mut old = vm.object.status.clone().unwrap_or_default();
+    if reason == snapshots::KEPT {
+        // Of the quota it has its disk, and nothing else any more.
+        let disk = old.granted.take().and_then(|it| it.disk);
+        let disk = disk.or_else(|| old.disk.as_ref()?.size.clone());
+        old.granted = Some(VmSize {
+            disk,
+            ..VmSize::default()
+        });
+        old.asking = None;
+    }
     Plan {
         steps,
         status: KiteVirtualMachineStatus {
@@ -101,7 +119,11 @@ pub(super) fn plan(vm: &Vm<'_>, seen: &Observed) -> Plan<KiteVirtualMachineStatu
             reason,
             message,
         )],
-        requeue_after: LOOK_AGAIN,
+        requeue_after: if reason == snapshots::KEPT {
+            RESYNC
+        } else {
+            LOOK_AGAIN
+        },
     }
 }
 
@@ -114,6 +136,7 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
     for part in Teardown::ALL {
         let left = match part {
             Teardown::Moves => moves(vm, seen),
+            Teardown::Snapshots => snapshots::left(vm, seen),
             _ => seen.made.left(vm, seen, part),
         };
         let steps = left.iter().filter_map(Left::step).collect::<Vec<_>>();
@@ -161,16 +184,20 @@ pub(super) enum Teardown {
     /// of the namespace.
     Moves,
     Machine,
+    /// Before the disk: storage may not let go of it while there are some, and with some of it
+    /// they are gone with the disk.
+    Snapshots,
     Disk,
     Claim,
     Secrets,
 }
 
 impl Teardown {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Ways,
         Self::Moves,
         Self::Machine,
+        Self::Snapshots,
         Self::Disk,
         Self::Claim,
         Self::Secrets,
@@ -182,6 +209,7 @@ impl Teardown {
             Self::Ways => "its Ingress or HTTPRoute, and its Services",
             Self::Moves => "its VirtualMachineInstanceMigrations",
             Self::Machine => "its VirtualMachine",
+            Self::Snapshots => "its snapshots",
             Self::Disk => "its disk",
             Self::Claim => "its disk's claim",
             Self::Secrets => "its Secrets",
@@ -195,6 +223,8 @@ pub(super) enum Left {
     Nothing,
     /// It is to be deleted.
     Delete(AnyObject),
+    /// It is to be deleted as it was seen: an edit may have it stay.
+    DeleteUnchanged(AnyObject),
     /// It is on its way out.
     Leaving,
 }
@@ -206,6 +236,9 @@ impl Left {
                 object.clone(),
                 PropagationPolicy::Background,
             ))),
+            Self::DeleteUnchanged(object) => {
+                Some(Step::Change(Change::DeleteUnchanged(object.clone())))
+            }
             Self::Nothing | Self::Leaving => None,
         }
     }

@@ -7,6 +7,7 @@ use kite_core::{
     cdi::DataVolume,
     conditions::{self, NewCondition},
     crd::{DiskStatus, KiteVirtualMachineStatus, vm_condition::DISK_READY},
+    kubevirt::VirtualMachineInstance,
     names,
     quantity::Bytes,
 };
@@ -45,7 +46,7 @@ pub(super) fn disk_size(disk: &DataVolume) -> Option<Bytes> {
 }
 
 /// The size that a claim asks for.
-pub(super) fn claim_size(claim: &PersistentVolumeClaim) -> Option<Bytes> {
+pub(crate) fn claim_size(claim: &PersistentVolumeClaim) -> Option<Bytes> {
     let resources = claim.spec.as_ref()?.resources.as_ref()?;
     resources.requests.as_ref()?.get("storage")?.0.parse().ok()
 }
@@ -106,6 +107,20 @@ fn made(draft: &mut VmDraft<'_>) -> bool {
         disk::remember_family(&mut desired, os);
     }
     draft.wanted(&desired, seen.disk.as_ref())
+}
+
+/// Uid of the claim on which a guest runs: until one has, a copy may be called done that is
+/// still on its way.
+fn runs_on(vm: &Vm<'_>, seen: &Observed) -> Option<String> {
+    let runs = |instance: &&VirtualMachineInstance| {
+        let status = instance.status.as_ref();
+        let name = names::disk(vm.name);
+        let mut volumes = instance.spec.volumes.iter();
+        status.is_some_and(|it| it.phase.as_deref() == Some("Running"))
+            && volumes.any(|it| it.data_volume.as_ref().is_some_and(|it| it.name == name))
+    };
+    seen.instance.as_ref().filter(runs)?;
+    quota::own_claim(seen)?.metadata.uid.clone()
 }
 
 /// Has the disk grow, after all else, because storage may not be able to: see
@@ -296,6 +311,7 @@ fn status(vm: &Vm<'_>, seen: &Observed, share: &Share) -> Option<DiskStatus> {
     Some(DiskStatus {
         name: names::disk(vm.name),
         uid: lost::uid(vm, seen).map(str::to_owned),
+        has_run_on: runs_on(vm, seen).or_else(|| of_this.as_ref()?.has_run_on.clone()),
         filesystem_overhead: overhead.or_else(|| of_this?.filesystem_overhead),
         size: share.has_disk.clone(),
         phase: status.and_then(|status| status.phase.clone()),

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! finalizer ► claims ► isolation ► image ► quota ► keys, cloud-init ► disk ► VirtualMachine ► Services ► Ingress or HTTPRoute
-//! deletion:  Ingress, HTTPRoute, Services ► orders to move it ► VirtualMachine ► disk ► its claim ► Secrets ► claims ► finalizer
+//! deletion:  Ingress, HTTPRoute, Services ► orders to move it ► VirtualMachine ► snapshots ► disk ► its claim ► Secrets ► claims ► finalizer
 //! ```
 
 mod access;
@@ -36,6 +36,7 @@ mod remake;
 mod reserved;
 mod resize;
 mod restart;
+mod snapshots;
 mod status;
 mod unreadable;
 mod volume;
@@ -48,6 +49,8 @@ use kite_core::{
 use kite_render::Vm;
 use kube::runtime::controller::Action;
 
+pub(crate) use self::blockers::is_moving;
+pub(crate) use self::disk::claim_size;
 pub(crate) use self::login::KEYS_REPLACED;
 pub(crate) use self::offer::{is_fulfilled, is_of as is_claim_of};
 pub use self::{

@@ -13,8 +13,8 @@ use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, Listed, Object, ObjectKey, Unread},
     conditions,
     crd::{
-        Claim, KiteImage, KitePlatformSpec, KiteReservation, KiteUser, KiteVirtualMachine,
-        vm_condition::RESIZING,
+        Claim, KiteImage, KitePlatformSpec, KiteReservation, KiteSnapshot, KiteUser,
+        KiteVirtualMachine, vm_condition::RESIZING,
     },
     kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance},
     labels,
@@ -30,7 +30,7 @@ use super::{
     moving,
     offer::{self, OfferSeen},
     orders::Moves,
-    quota, resize,
+    quota, resize, snapshots,
 };
 use crate::{
     Error,
@@ -110,6 +110,8 @@ pub struct Observed {
     /// There is certainly neither, by what the API server itself has said; only looked
     /// at when the disk of a VM that goes is to go next, or its Secrets.
     pub is_surely_off: bool,
+    /// The snapshots in its namespace; only looked at when the VM goes, and nothing of it runs.
+    pub snapshots: Vec<KiteSnapshot>,
     /// The Secret with the domain's certificate, which somebody else puts there,
     /// is not there.
     pub certificate_missing: bool,
@@ -176,6 +178,8 @@ impl Observed {
             (machine, instance) = final_look(going(object), running).await?;
             is_surely_off = machine.is_none() && instance.is_none();
         }
+        let disk_is_next = is_next && disk.is_some();
+        let snapshots = snapshots::look(&vm, machine.as_ref(), disk_is_next, cluster).await?;
         let (access_service, web_service, ingress, route) = try_join!(
             find(cluster, own(names::access_service(vm.name))),
             find(cluster, own(names::web_service(vm.name))),
@@ -247,6 +251,7 @@ impl Observed {
             restart_asked: false,
             instance,
             is_surely_off,
+            snapshots,
         });
         if seen.owner.is_some() && !deleting && quota::asks(&vm, &seen) {
             seen.look_at_those_told(&vm, cluster).await?;
@@ -321,11 +326,19 @@ impl Observed {
             }
             Outcome::Stored(object) => (object, false),
             Outcome::Gone(object) => (object, true),
+            Outcome::Froze | Outcome::Thawed => return,
         };
         match object {
             AnyObject::VirtualMachineInstanceMigration(order) => {
                 if let Some(moves) = &mut self.moves {
                     moves.absorb(*order, is_gone);
+                }
+            }
+            AnyObject::KiteSnapshot(snapshot) => {
+                let uid = snapshot.metadata.uid.clone();
+                self.snapshots.retain(|it| it.metadata.uid != uid);
+                if !is_gone {
+                    self.snapshots.push(*snapshot);
                 }
             }
             object => self.made.take(name, object, is_gone),

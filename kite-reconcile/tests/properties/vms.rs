@@ -391,12 +391,7 @@ fn siblings(of: &[Sibling]) -> Vec<KiteVirtualMachine> {
 /// Ann's quota: there is often just so much, or just too little.
 pub fn quota(of: u32) -> Quota {
     let size = size(of).unwrap();
-    Quota {
-        vms: 5,
-        cpu: of,
-        memory: size.memory.unwrap(),
-        disk: size.disk.unwrap(),
-    }
+    Quota::new(5, of, size.memory.unwrap(), size.disk.unwrap())
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -641,6 +636,9 @@ impl World {
             }
             Step::Change(Change::Delete(object, _) | Change::DeleteUnchanged(object)) => {
                 self.take(Outcome::Gone(object));
+            }
+            Step::Change(Change::Freeze { .. } | Change::Thaw { .. }) => {
+                unreachable!("VMs freeze nothing")
             }
             Step::DeleteSelf => self.object.metadata.deletion_timestamp = Some(now()),
             Step::WriteStatus => {

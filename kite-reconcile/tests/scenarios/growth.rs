@@ -97,12 +97,12 @@ async fn create_user(cluster: &KubeCluster, name: &str, vms: usize) {
     let vms = u32::try_from(vms).unwrap();
     let mut spec = KiteUserSpec::new(name);
     spec.email = Some(format!("{name}@example.org"));
-    spec.quota = Some(Quota {
+    spec.quota = Some(Quota::new(
         vms,
-        cpu: vms * 2,
-        memory: Bytes::from_gib(vms * 2),
-        disk: Bytes::from_gib(vms * 10),
-    });
+        vms * 2,
+        Bytes::from_gib(vms * 2),
+        Bytes::from_gib(vms * 10),
+    ));
     cluster.create(&KiteUser::new(name, spec)).await.unwrap();
 }
 

@@ -38,6 +38,7 @@ mod restarts;
 mod schedules;
 mod secrets;
 mod sizes;
+mod snapshots;
 mod stage;
 mod stale;
 mod unmanaged;

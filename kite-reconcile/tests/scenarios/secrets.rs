@@ -66,6 +66,7 @@ impl Installed {
             .crds(kite_core::gateway_api::crds())
             .crds(operator_definitions())
             .crds(kite_core::cert_manager::crds())
+            .crds(crate::world::kinds_of_storage())
             .build()
             .unwrap();
         for manifest in Installation::default().manifests() {

@@ -9,6 +9,7 @@ use std::{
 use async_trait::async_trait;
 use futures::{FutureExt as _, future::BoxFuture};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kite_core::{
     cdi::DataVolume,
     cluster::{
@@ -17,7 +18,7 @@ use kite_core::{
     },
     crd::{
         ImageSource, KiteImage, KiteImageSpec, KitePlatform, KitePlatformSpec, KiteReservation,
-        KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineOffer,
+        KiteSnapshot, KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineOffer,
         KiteVirtualMachineSpec,
     },
     kubevirt::{VirtualMachine, VirtualMachineInstance},
@@ -25,9 +26,10 @@ use kite_core::{
 use kite_fake::FakeCluster;
 use kite_fake::actors::{
     Actor, Actors, GarbageCollector, NamespaceLifecycle, Rules, route_definitions,
+    snapshot_definitions,
 };
 use kite_fake_kubevirt::{cdi_definitions, kubevirt_definitions, operator_definitions, play};
-use kite_reconcile::{Context, Error, image, offer, platform, user, vm};
+use kite_reconcile::{Context, Error, image, offer, platform, snapshot, user, vm};
 use kube::api::{ListParams, ObjectMeta, PropagationPolicy};
 use kube::core::Status;
 use tokio_util::sync::CancellationToken;
@@ -330,7 +332,13 @@ impl World {
     /// The same, where the actors of the fake play all of the cluster, `KubeVirt`,
     /// CDI, Gateways and certificates among it, instead of the stage.
     pub async fn played() -> Self {
+        Self::played_with(Vec::new()).await
+    }
+
+    /// The same, with kinds more.
+    pub async fn played_with(more: Vec<CustomResourceDefinition>) -> Self {
         let fake = FakeCluster::builder()
+            .crds(more)
             .crds(kite_core::crd::all())
             .crds(kubevirt_definitions())
             .crds(cdi_definitions())
@@ -468,6 +476,9 @@ impl World {
         }
         for object in self.all::<KiteVirtualMachine>().await {
             errors.extend(vm::reconcile(&object, &self.context).await.err());
+        }
+        for object in self.all::<KiteSnapshot>().await {
+            errors.extend(snapshot::reconcile(&object, &self.context).await.err());
         }
         errors
     }
@@ -681,4 +692,11 @@ pub fn vm_named(name: &str) -> KiteVirtualMachine {
     );
     vm.metadata.namespace = Some("kite-user-ann".to_owned());
     vm
+}
+
+/// Kinds by which snapshots are taken.
+pub fn kinds_of_storage() -> Vec<CustomResourceDefinition> {
+    let profiles = cdi_definitions().into_iter();
+    let profiles = profiles.filter(|it| it.spec.names.kind == "StorageProfile");
+    profiles.chain(snapshot_definitions()).collect()
 }

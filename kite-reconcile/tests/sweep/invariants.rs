@@ -27,6 +27,12 @@ pub fn always(builder: Builder) -> Builder {
             vms_stay,
         )
         .always("a disk goes only because its VM was deleted", disks_stay)
+        .always("a disk stays that snapshots need", needed_disks_stay)
+        .always("what was taken goes by a word", snapshots_stay)
+        .always(
+            "what is told of a snapshot is true",
+            snapshots_tell_the_truth,
+        )
         .always("keys are made once, and go only with their VM", keys_stay)
         .always("nobody refers to another tenant's", tenants_are_apart)
         .always("network policies stand while there are VMs", policies_stand)
@@ -154,6 +160,82 @@ fn disks_stay(state: &Snapshot, event: &Event) -> bool {
         }
     }
     !is_kept(state, &event.namespace, vm_name)
+}
+
+const STORAGE: &str = "snapshot.storage.k8s.io";
+
+/// Whether the user of a namespace goes, or the namespace itself.
+fn owner_goes(state: &Snapshot, namespace: &str) -> bool {
+    let user = names::user_of_namespace(namespace);
+    let user = user.and_then(|user| find(state, KITE, "kiteusers", "", user));
+    let namespace = find(state, "", "namespaces", "", namespace);
+    user.is_none_or(|it| it.is_deleting()) || namespace.is_none_or(|it| it.is_deleting())
+}
+
+/// No controller deletes a disk that a snapshot needs which is to be kept, and was taken.
+fn needed_disks_stay(state: &Snapshot, event: &Event) -> bool {
+    let is_disk = matches!(event.kind.as_str(), "DataVolume" | "PersistentVolumeClaim");
+    if !is_disk || !is_deletion(event) || by_others(event) || owner_goes(state, &event.namespace) {
+        return true;
+    }
+    let mut snapshots = within(state, KITE, "kitesnapshots", &event.namespace);
+    !snapshots.any(|it| {
+        let it = it.value();
+        let source = &it["status"]["source"];
+        text(&source["claim"]) == event.name
+            && source["outlivesDisk"].is_null()
+            && !it["status"]["consistency"].is_null()
+            && it["spec"]["protected"] == true
+    })
+}
+
+/// What storage has of a snapshot that was taken goes only once that is deleted, and not while
+/// it is protected.
+fn snapshots_stay(state: &Snapshot, event: &Event) -> bool {
+    let is_its = event.kind == "VolumeSnapshot" && is_deletion(event) && !by_others(event);
+    if !is_its || owner_goes(state, &event.namespace) {
+        return true;
+    }
+    let was_going = event.previous.as_ref().is_some_and(|it| it.is_deleting());
+    let of = find(state, KITE, "kitesnapshots", &event.namespace, &event.name);
+    was_going
+        || of.is_none_or(|of| {
+            let value = of.value();
+            let was_taken = !value["status"]["consistency"].is_null();
+            !was_taken || of.is_deleting() && value["spec"]["protected"] != true
+        })
+}
+
+/// Once it is told how consistent a snapshot is, storage has cut while that was so, and it is
+/// told for good.
+fn snapshots_tell_the_truth(state: &Snapshot, event: &Event) -> bool {
+    if event.kind != "KiteSnapshot" || event.change == Change::Deleted || by_rival(event) {
+        return true;
+    }
+    let told = &event.object.value()["status"]["consistency"];
+    let before = event.previous.as_ref().map(|it| it.value());
+    let before = before.map_or(&Value::Null, |it| &it["status"]["consistency"]);
+    if told == before {
+        return true;
+    }
+    let taken = find(
+        state,
+        STORAGE,
+        "volumesnapshots",
+        &event.namespace,
+        &event.name,
+    );
+    let content = taken.map(|it| text(&it.value()["status"]["boundVolumeSnapshotContentName"]));
+    let content = content.and_then(|it| find(state, STORAGE, "volumesnapshotcontents", "", it));
+    let Some(content) = content.filter(|_| before.is_null()) else {
+        return false;
+    };
+    let truth = text(&content.value()["metadata"]["annotations"]["kite-fake/taken"]);
+    match text(told) {
+        "Offline" => truth == "unused",
+        "Quiesced" => truth == "still",
+        _ => true,
+    }
 }
 
 fn keys_stay(state: &Snapshot, event: &Event) -> bool {

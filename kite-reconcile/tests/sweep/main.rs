@@ -15,5 +15,6 @@ mod limits;
 mod moves;
 mod offers;
 mod scenarios;
+mod snapshots;
 mod stage;
 mod sweeps;

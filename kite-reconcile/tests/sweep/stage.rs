@@ -12,17 +12,18 @@ use k8s_openapi::api::{
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kite_core::{
-    cdi::{DataImportCron, DataSource, DataVolume},
+    cdi::{DataImportCron, DataSource, DataVolume, StorageProfile},
     cert_manager::ClusterIssuer,
     cluster::{KubeCluster, Object},
     crd::{
         Exposure, ImageSource, KiteImage, KiteImageSpec, KitePlatform, KitePlatformSpec,
-        KiteReservation, KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineOffer,
-        KiteVirtualMachineSpec,
+        KiteReservation, KiteSnapshot, KiteUser, KiteUserSpec, KiteVirtualMachine,
+        KiteVirtualMachineOffer, KiteVirtualMachineSpec,
     },
     gateway_api::{Gateway, HttpRoute},
     kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceMigration},
     names,
+    volume_snapshot::{VolumeSnapshot, VolumeSnapshotClass},
 };
 use kite_fake::actors::definitions::Definition;
 use kite_fake::actors::{
@@ -46,7 +47,7 @@ use kite_reconcile::{
     image,
     keys::{KeyError, KeySource},
     kinds::{KiteKinds, selection},
-    offer, platform,
+    offer, platform, snapshot,
     triggers::{self, Listener},
     user, vm,
 };
@@ -128,6 +129,7 @@ fn context<K: Object>(
             KiteImage,
             KitePlatform,
             KiteReservation,
+            KiteSnapshot,
             KiteUser,
             KiteVirtualMachine,
             KiteVirtualMachineOffer,
@@ -141,9 +143,12 @@ fn context<K: Object>(
             Secret,
             Service,
             StorageClass,
+            StorageProfile,
             VirtualMachine,
             VirtualMachineInstance,
             VirtualMachineInstanceMigration,
+            VolumeSnapshot,
+            VolumeSnapshotClass,
         );
     }
     let clock = Arc::clone(&controller.clock);
@@ -295,6 +300,19 @@ pub fn with_migrations(copies: usize) -> Builder {
         ]);
         all
     })
+}
+
+/// As [`inhabited`], with the controller of snapshots.
+pub fn with_snapshots(copies: usize) -> Builder {
+    let profiles = kite_fake_kubevirt::cdi_definitions().into_iter();
+    let profiles = profiles.filter(|crd| crd.spec.names.kind == "StorageProfile");
+    inhabited(copies).crds(profiles).controller(controller!(
+        "snapshots",
+        KiteSnapshot,
+        snapshot::reconcile,
+        triggers::snapshots,
+        copies
+    ))
 }
 
 /// As [`inhabited`], with the controller of offers.

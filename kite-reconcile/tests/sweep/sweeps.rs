@@ -14,6 +14,7 @@ use kite_fake::{
 use crate::{
     circumstances, invariants, limits, moves, offers,
     scenarios::{self, Scenario},
+    snapshots,
 };
 
 /// Runs for which it is not worth while to play a scenario in several orders.
@@ -309,6 +310,10 @@ sweeps!(
     offers::offer_given_back,
     offers::offer_for_two,
     offers::offer_expired,
+    snapshots::snapshot_life,
+    snapshots::snapshot_given_up,
+    snapshots::snapshot_kept,
+    snapshots::snapshots_of_one_who_goes,
 );
 
 /// Rows of a table of sweeps.

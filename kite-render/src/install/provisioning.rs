@@ -7,8 +7,8 @@ use super::{
     Right, Scope,
     access::{cluster_role, role},
     rights::{
-        CORE, KITE, NETWORK, READ, clones_images, cluster, of_machines, owns_what_is_made,
-        reserves, tells,
+        CORE, KITE, NETWORK, READ, clones_images, cluster, deletes_snapshots, of_machines,
+        owns_what_is_made, reserves, tells,
     },
 };
 
@@ -40,14 +40,18 @@ fn on_kites_kinds() -> Vec<Right> {
     vec![
         cluster(
             KITE,
-            ["kitevirtualmachines", "kiteimages"],
+            ["kitevirtualmachines", "kiteimages", "kitesnapshots"],
             READ,
             "what it makes the cluster match, and its finalizers",
         )
         .and(["patch"]),
         cluster(
             KITE,
-            ["kitevirtualmachines/status", "kiteimages/status"],
+            [
+                "kitevirtualmachines/status",
+                "kiteimages/status",
+                "kitesnapshots/status",
+            ],
             ["patch"],
             "to say what was seen",
         ),
@@ -57,6 +61,7 @@ fn on_kites_kinds() -> Vec<Right> {
             ["delete"],
             "a VM goes when it has expired",
         ),
+        deletes_snapshots(),
         owns_what_is_made(),
         reserves(),
         cluster(
@@ -69,8 +74,14 @@ fn on_kites_kinds() -> Vec<Right> {
 }
 
 /// What else VMs and images are judged by, and what is told of them.
-fn besides() -> [Right; 3] {
+fn besides() -> [Right; 4] {
     [
+        cluster(
+            "storage.k8s.io",
+            ["storageclasses"],
+            ["list", "watch"],
+            "which driver disks are of, and so takes snapshots of them",
+        ),
         cluster(CORE, ["namespaces"], ["get"], "whether images have a home"),
         cluster(
             NETWORK,

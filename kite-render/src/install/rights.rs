@@ -17,6 +17,7 @@ const CDI: &str = "cdi.kubevirt.io";
 pub(super) const NETWORK: &str = "networking.k8s.io";
 const GATEWAY: &str = "gateway.networking.k8s.io";
 const KUBEVIRT: &str = "kubevirt.io";
+const SNAPSHOTS: &str = kite_core::volume_snapshot::GROUP;
 
 /// Reads by name, lists and watches.
 pub(super) const READ: [&str; 3] = ["get", "list", "watch"];
@@ -189,6 +190,7 @@ pub(super) fn written(reach: Reach) -> Vec<(&'static str, Vec<&'static str>)> {
             CDI => "cdi.kubevirt.io/*",
             KUBEVIRT => "kubevirt.io/*",
             GATEWAY => "gateway.networking.k8s.io/*",
+            SNAPSHOTS => "snapshot.storage.k8s.io/*",
             served_as_v1 => served_as_v1,
         };
         (group, right.resources)
@@ -236,9 +238,23 @@ fn controller(installation: &Installation) -> Vec<Right> {
 pub(super) fn owns_what_is_made() -> Right {
     cluster(
         KITE,
-        ["kitevirtualmachines/finalizers", "kiteimages/finalizers"],
+        [
+            "kitevirtualmachines/finalizers",
+            "kiteimages/finalizers",
+            "kitesnapshots/finalizers",
+        ],
         ["update"],
         "to own what is made for them, where OwnerReferencesPermissionEnforcement is on, as in OpenShift",
+    )
+}
+
+/// To end what nobody wants any more.
+pub(super) fn deletes_snapshots() -> Right {
+    cluster(
+        KITE,
+        ["kitesnapshots"],
+        ["delete"],
+        "a snapshot goes with its VM, or when its time is over",
     )
 }
 
@@ -279,7 +295,12 @@ fn of_kites_kinds() -> Vec<Right> {
     vec![
         cluster(
             KITE,
-            ["kiteusers", "kitevirtualmachines", "kiteimages"],
+            [
+                "kiteusers",
+                "kitevirtualmachines",
+                "kiteimages",
+                "kitesnapshots",
+            ],
             READ,
             "what it makes the cluster match, and its finalizers",
         )
@@ -296,6 +317,7 @@ fn of_kites_kinds() -> Vec<Right> {
                 "kiteusers/status",
                 "kitevirtualmachines/status",
                 "kiteimages/status",
+                "kitesnapshots/status",
                 "kiteplatforms/status",
                 "kitevirtualmachineoffers/status",
             ],
@@ -308,6 +330,7 @@ fn of_kites_kinds() -> Vec<Right> {
             ["delete"],
             "a VM goes with its user, or when it has expired",
         ),
+        deletes_snapshots(),
         owns_what_is_made(),
         reserves(),
     ]
@@ -440,6 +463,45 @@ pub(super) fn of_machines() -> Vec<Right> {
             "to restart them",
         ),
         cluster(LEASES, ["leases"], READ, "when a VM was last used"),
+    ]
+    .into_iter()
+    .chain(of_snapshots())
+    .collect()
+}
+
+/// The controller's rights on what a snapshot gets.
+fn of_snapshots() -> Vec<Right> {
+    vec![
+        cluster(SNAPSHOTS, ["volumesnapshots"], READ, "snapshots of disks")
+            .and(["create", "patch", "delete"])
+            .within(Reach::Users),
+        cluster(
+            SNAPSHOTS,
+            ["volumesnapshotclasses"],
+            ["list", "watch"],
+            "by which of them snapshots are taken",
+        ),
+        cluster(
+            CDI,
+            ["storageprofiles"],
+            ["list", "watch"],
+            "by which of them CDI has them taken",
+        ),
+        users(
+            "subresources.kubevirt.io",
+            [
+                "virtualmachineinstances/freeze",
+                "virtualmachineinstances/unfreeze",
+            ],
+            ["update"],
+            "to have a guest's file systems at rest while storage cuts",
+        ),
+        users(
+            LEASES,
+            ["leases"],
+            ["create", "patch", "delete"],
+            "one snapshot at a time has a guest frozen",
+        ),
     ]
 }
 

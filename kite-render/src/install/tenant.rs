@@ -35,7 +35,11 @@ pub(super) fn roles() -> [ClusterRole; 2] {
         cluster_role(
             TENANT,
             vec![
-                rule(crd::GROUP, &["kitevirtualmachines"], &write),
+                rule(
+                    crd::GROUP,
+                    &["kitevirtualmachines", "kitesnapshots"],
+                    &write,
+                ),
                 rule(crd::GROUP, &["kiteconnections"], &READ),
                 rule("", &["resourcequotas", "events"], &READ),
                 rule("events.k8s.io", &["events"], &READ),

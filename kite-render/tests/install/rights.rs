@@ -75,15 +75,21 @@ fn tables() -> String {
 #[test]
 fn provisioning_takes_no_right_that_the_controller_lacks() {
     let controller = Installation::default().rights(Process::Controller);
-    let everywhere = ["secrets", "virtualmachines/restart"];
+    let everywhere = [
+        "secrets",
+        "virtualmachines/restart",
+        "virtualmachineinstances/freeze",
+        "virtualmachineinstances/unfreeze",
+        "leases",
+    ];
     for right in provisioning_rights() {
         assert!(right.names.is_empty(), "{right:?}");
         for resource in &right.resources {
             let is_wider = everywhere.contains(resource);
-            let scope = if is_wider { Scope::Users } else { right.scope };
             for verb in &right.verbs {
                 let has = |it: &Right| {
-                    it.scope == scope
+                    let is_there = it.scope == right.scope;
+                    (is_there || is_wider && it.scope == Scope::Users)
                         && it.group == right.group
                         && it.resources.contains(resource)
                         && it.verbs.contains(verb)

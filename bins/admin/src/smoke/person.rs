@@ -92,12 +92,12 @@ impl<'a> Person<'a> {
         let hash = hash.map_err(|error| Failure::new(error.to_string()))?;
         let mut spec = KiteUserSpec::new(&self.name);
         spec.password_hash = Some(hash.map_err(|error| Failure::new(error.to_string()))?);
-        spec.quota = Some(Quota {
-            vms: 1,
-            cpu: 1,
-            memory: Bytes::from_gib(MEMORY_GIB),
-            disk: image.least_disk().clone(),
-        });
+        spec.quota = Some(Quota::new(
+            1,
+            1,
+            Bytes::from_gib(MEMORY_GIB),
+            image.least_disk().clone(),
+        ));
         let mut user = KiteUser::new(&self.name, spec);
         user.labels_mut()
             .insert(LABEL.to_owned(), "true".to_owned());

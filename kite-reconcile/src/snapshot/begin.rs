@@ -1,0 +1,289 @@
+//! How a snapshot is taken of which nothing is told yet.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kite_core::{
+    crd::{FreezeStatus, KiteVirtualMachine, Quiesce, SnapshotFailure, SnapshotSource},
+    names,
+    quantity::Bytes,
+};
+use kite_disks::taking::{Before, Failed, Guest, Next, take};
+use kite_render::snapshot as render;
+use kube::ResourceExt as _;
+
+use super::{
+    plan::{AT_ONCE, Draft, SOON},
+    room::{Room, room},
+    storage::Chosen,
+    taking::{family, guest, is_lease_ours, limit, taking},
+    told::tell,
+};
+use crate::{
+    plan::{Change, Step},
+    refused::Refused,
+    standing::guarded,
+};
+
+impl<'a> Draft<'a> {
+    /// Goes on with one of which nothing is told yet.
+    pub(super) fn take(&mut self) {
+        let taken = self.own();
+        let is_noted = self.status.freeze.is_some();
+        if self.goes() && taken.is_none() && !is_noted {
+            self.tell(Err(Failed::Deleted));
+            return;
+        }
+        let mut chosen = None;
+        if taken.is_none() && !self.goes() {
+            chosen = self.prepare();
+            if chosen.is_none() {
+                return;
+            }
+        }
+        let (object, seen) = (self.object(), self.seen);
+        let before = taken.and_then(render::before);
+        let seen_of_it = taking(object, seen, chosen.as_ref(), taken, before.as_ref());
+        if let Some(before) = &before
+            && before.frozen.is_none()
+            && !before.is_off
+        {
+            self.note_why_not_frozen();
+        }
+        match take(&seen_of_it) {
+            Next::Wait => self.wait_for_it(taken.is_some()),
+            Next::Note(freeze) => self.note(freeze.instance, &Time(freeze.since)),
+            Next::Freeze(instance) => self.freeze(instance),
+            Next::Cut(before) => self.ask_storage(before, chosen.as_ref()),
+            Next::Tell(found) => self.tell(found),
+            // Only once something is told.
+            Next::Thaw(_) | Next::Discard => {}
+        }
+    }
+
+    fn tell(&mut self, found: Result<kite_disks::taking::Consistency, Failed>) {
+        let why_not_frozen = self.refusal().map(ToOwned::to_owned);
+        let taken = self.own();
+        tell(&mut self.status, found, taken, why_not_frozen.as_deref());
+        self.steps.push(Step::WriteStatus);
+    }
+
+    /// Why the guest was not frozen when it was last asked, if that was a moment ago.
+    fn refusal(&self) -> Option<&'a str> {
+        let refused = Refused::Freeze.among(&self.seen.refused, &self.object().metadata);
+        refused.map(|it| it.why.as_str())
+    }
+
+    /// Has the status say why the guest was not at rest, as far as that is known now.
+    fn note_why_not_frozen(&mut self) {
+        if self.status.consistency_note.is_some() {
+            return;
+        }
+        let why = match (self.object().spec.quiesce, self.refusal(), guest(self.seen)) {
+            (Quiesce::No, ..) => "spec.quiesce is No".to_owned(),
+            (_, Some(why), _) => format!("the guest was not frozen: {why}"),
+            (
+                _,
+                None,
+                Guest::Runs {
+                    can_freeze: false, ..
+                },
+            ) => "the guest's agent was not connected, or the guest was paused".to_owned(),
+            _ => "the guest was starting, stopping or moving, or could not be frozen".to_owned(),
+        };
+        self.status.consistency_note = Some(why);
+    }
+
+    fn wait_for_it(&mut self, is_asked: bool) {
+        if is_asked {
+            self.wait(
+                SOON,
+                "Cutting",
+                "storage has been asked, and has not cut yet",
+            );
+        } else if self.seen.lease.is_some() && !is_lease_ours(self.object(), self.seen) {
+            let message = "waiting until another snapshot has let the VM's guest go on";
+            self.wait(AT_ONCE, "Waiting", message);
+        } else {
+            let message = "waiting for the VM's guest, which starts, stops, moves, or is frozen \
+                           by somebody else";
+            self.wait(SOON, "Waiting", message);
+        }
+    }
+
+    /// Notes the freeze: the Lease first, of which there is one, and then the status.
+    fn note(&mut self, instance: &str, since: &Time) {
+        if is_lease_ours(self.object(), self.seen) {
+            self.status.freeze = Some(FreezeStatus {
+                instance_uid: instance.to_owned(),
+                // No finer than other times of the API.
+                since: Time(jiff::Timestamp::from_second(since.0.as_second()).unwrap_or(since.0)),
+            });
+            self.steps.push(Step::WriteStatus);
+            return;
+        }
+        let lease = render::freeze_lease(&self.snapshot, &self.object().spec.vm, since);
+        let apply = Change::Apply(guarded(&lease, None).into());
+        self.steps.push(Step::Change(apply));
+    }
+
+    fn freeze(&mut self, instance: &str) {
+        if self.seen.froze {
+            let message = "the guest's file systems are being brought to rest";
+            self.wait(AT_ONCE, "Freezing", message);
+            return;
+        }
+        if let Some(why) = self.refusal() {
+            let message = format!("the guest is not frozen, which is tried again: {why}");
+            self.wait(SOON, "Freezing", message);
+            return;
+        }
+        let freeze = Change::Freeze {
+            instance: self.machine(),
+            uid: instance.to_owned(),
+            limit: limit(family(self.seen)),
+        };
+        self.steps.push(Step::Change(freeze));
+    }
+
+    fn ask_storage(&mut self, before: Before<'_>, chosen: Option<&Chosen<'_>>) {
+        // One that goes is not begun.
+        let Some(chosen) = chosen else {
+            return;
+        };
+        let before = render::Before {
+            machine: before.machine.to_owned(),
+            frozen: before.frozen.map(ToOwned::to_owned),
+            is_off: before.is_off,
+            source: self.status.source.clone(),
+            size: self.status.size.clone(),
+        };
+        let claim = names::disk(&self.object().spec.vm);
+        let desired = render::volume_snapshot(&self.snapshot, &claim, chosen.class, &before);
+        let apply = Change::Apply(guarded(&desired, None).into());
+        self.steps.push(Step::Change(apply));
+    }
+
+    /// What has to be before anything is begun: a VM, its disk, a class and room. None where
+    /// something is in the way, or is to be told first.
+    fn prepare(&mut self) -> Option<Chosen<'a>> {
+        if self.seen.taken.is_some() {
+            let name = self.snapshot.name;
+            let message = format!(
+                "VolumeSnapshot {name} is there and belongs to something else: it must go, or \
+                 the snapshot needs another name"
+            );
+            self.wait(SOON, "NameTaken", message);
+            return None;
+        }
+        let vm = self.machine_to_snapshot()?;
+        let no_disk = |why: &str| SnapshotFailure {
+            reason: "NoDisk".to_owned(),
+            message: format!("{why}: create another snapshot once the VM has run"),
+        };
+        let seen = self.seen;
+        let (Some(claim), Some(storage)) = (&seen.claim, &seen.storage) else {
+            self.fail(no_disk("the VM has no disk yet"));
+            return None;
+        };
+        if claim.metadata.deletion_timestamp.is_some() {
+            self.fail(no_disk("the VM's disk is being deleted"));
+            return None;
+        }
+        let chosen = match storage.choose() {
+            Ok(chosen) => chosen,
+            Err(why) => {
+                self.fail(SnapshotFailure {
+                    reason: "SnapshotsUnavailable".to_owned(),
+                    message: format!("no snapshot of the disk can be taken: {why}"),
+                });
+                return None;
+            }
+        };
+        let size = size_of(vm, claim)?;
+        let claim_uid = claim.metadata.uid.clone().unwrap_or_default();
+        match room(self.object(), seen, &size) {
+            Room::Granted => self.status.granted = true,
+            Room::Ask => {
+                self.status.size = Some(size);
+                self.status.source = Some(SnapshotSource {
+                    vm_uid: vm.metadata.uid.clone().unwrap_or_default(),
+                    claim: claim.name_any(),
+                    claim_uid,
+                    outlives_disk: chosen.outlives_disk,
+                    image: vm.spec.image.clone(),
+                    cpu: vm.spec.cpu,
+                    memory: vm.spec.memory.clone(),
+                    os_family: family(seen),
+                });
+                self.steps.push(Step::WriteStatus);
+                return None;
+            }
+            Room::Wait => {
+                let message = "waiting until all snapshots of the user are seen to have room \
+                               beside each other";
+                self.wait(AT_ONCE, "WaitingForQuota", message);
+                return None;
+            }
+            Room::None(failure) => {
+                self.fail(failure);
+                return None;
+            }
+        }
+        let is_same = |it: &SnapshotSource| it.claim_uid == claim_uid;
+        if !self.status.source.as_ref().is_some_and(is_same) {
+            self.fail(no_disk(
+                "the VM's disk is another one than when this was begun",
+            ));
+            return None;
+        }
+        Some(chosen)
+    }
+
+    /// The VM that is meant, if a snapshot can be taken of it.
+    fn machine_to_snapshot(&mut self) -> Option<&'a KiteVirtualMachine> {
+        let spec = &self.object().spec;
+        let seen = self.seen;
+        let gone = |why: String| SnapshotFailure {
+            reason: "NoVm".to_owned(),
+            message: format!("{why}: create another snapshot, of a VM that is there"),
+        };
+        let Some(vm) = &seen.vm else {
+            self.fail(gone(format!("there is no KiteVirtualMachine {}", spec.vm)));
+            return None;
+        };
+        let meant = self.status.source.as_ref().map(|it| &it.vm_uid);
+        let meant = [meant, spec.vm_uid.as_ref()];
+        if meant
+            .into_iter()
+            .flatten()
+            .any(|it| vm.metadata.uid.as_ref() != Some(it))
+        {
+            let message = format!(
+                "KiteVirtualMachine {} is another one than is meant",
+                spec.vm
+            );
+            self.fail(gone(message));
+            return None;
+        }
+        if vm.metadata.deletion_timestamp.is_some() {
+            self.fail(gone(format!(
+                "KiteVirtualMachine {} is being deleted",
+                spec.vm
+            )));
+            return None;
+        }
+        Some(vm)
+    }
+}
+
+/// The size of the disk, with which the snapshot's owner is charged: as the VM has it, else as
+/// the claim asks for.
+fn size_of(
+    vm: &KiteVirtualMachine,
+    claim: &k8s_openapi::api::core::v1::PersistentVolumeClaim,
+) -> Option<Bytes> {
+    let told = vm
+        .status
+        .as_ref()
+        .and_then(|it| it.disk.as_ref()?.size.clone());
+    told.or_else(|| crate::vm::claim_size(claim))
+}

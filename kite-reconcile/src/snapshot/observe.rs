@@ -1,0 +1,239 @@
+//! What the plan of a snapshot depends on.
+
+use jiff::Timestamp;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::PersistentVolumeClaim};
+use kite_core::{
+    cdi::DataVolume,
+    cluster::{Cluster, ClusterError, ClusterExt as _, Listed, Object, ObjectKey},
+    crd::{KiteSnapshot, KiteUser, KiteVirtualMachine},
+    kubevirt::{VirtualMachine, VirtualMachineInstance},
+    names,
+    volume_snapshot::VolumeSnapshot,
+};
+use kite_render::{Snapshot, snapshot};
+use kube::{ResourceExt as _, api::ListParams};
+
+use super::{
+    storage::StorageSeen,
+    told::{Told, told},
+};
+use crate::{
+    Error,
+    cache::{reading::read_since, uncached},
+    objects::AnyObject,
+    plan::{Outcome, Refusal},
+};
+
+/// What was seen of a snapshot and of what it depends on.
+#[derive(Clone, Debug, Default)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "facts that do not depend on one another"
+)]
+pub struct Observed {
+    /// When it was looked at.
+    pub now: Timestamp,
+    /// The user in whose namespace it is, if it is a user's.
+    pub owner: Option<KiteUser>,
+    /// The VM of the name in its spec; only looked at until it is taken.
+    pub vm: Option<KiteVirtualMachine>,
+    /// The VM's disk; only looked at until it is taken.
+    pub disk: Option<DataVolume>,
+    /// The disk's claim; not looked at once what was taken outlives it.
+    pub claim: Option<PersistentVolumeClaim>,
+    /// The disk's storage; only looked at before that is asked for anything.
+    pub storage: Option<StorageSeen>,
+    /// All snapshots in the owner's namespace; only looked at before storage is asked, to
+    /// judge the owner's quota.
+    pub siblings: Vec<KiteSnapshot>,
+    /// Why it is not known what they are charged with.
+    pub unread_sibling: Option<String>,
+    /// Whether they were seen as they were when the snapshot was as it was seen, or later.
+    pub siblings_are_current: bool,
+    /// What storage was asked for.
+    pub taken: Option<VolumeSnapshot>,
+    /// The Lease of who may have the VM's guest frozen.
+    pub lease: Option<Lease>,
+    /// The VM's machine; only looked at while the snapshot is taken.
+    pub machine: Option<VirtualMachine>,
+    /// Its instance, likewise.
+    pub instance: Option<VirtualMachineInstance>,
+    /// What was refused a while ago or just now, and is not tried again yet.
+    pub refused: Vec<Refusal>,
+    /// Whether the guest was asked to freeze just now.
+    pub froze: bool,
+    /// Whether the guest was asked to go on just now, or is gone.
+    pub thawed: bool,
+}
+
+impl Observed {
+    /// Reads all of it.
+    ///
+    /// # Errors
+    /// [`Error::Cluster`] if the API server refuses a read, [`Error::Render`] if the object has
+    /// no name, namespace or uid.
+    pub async fn read<C: Cluster>(object: &KiteSnapshot, cluster: &C) -> Result<Self, Error> {
+        let Snapshot {
+            namespace, name, ..
+        } = Snapshot::of(object)?;
+        let vm = &*object.spec.vm;
+        let own = |name: &str| ObjectKey::namespaced(namespace, name);
+        let owner = match names::user_of_namespace(namespace) {
+            Some(user) => cluster.get_opt(&ObjectKey::cluster(user)).await?,
+            None => None,
+        };
+        let lease = own(&names::freeze_lease(vm));
+        let taken = cluster.get_opt(&own(name)).await?;
+        let mut seen = Self {
+            owner,
+            lease: cluster.get_opt(&lease).await?,
+            ..Self::default()
+        };
+        match told(object, taken.as_ref()) {
+            Some(Told::Taken(_)) => {
+                seen.look_at_what_was_taken(object, taken, cluster).await?;
+            }
+            Some(Told::Failed) => seen.taken = taken,
+            None => {
+                seen.vm = cluster.get_opt(&own(vm)).await?;
+                seen.disk = cluster.get_opt(&own(&names::disk(vm))).await?;
+                seen.claim = cluster.get_opt(&own(&names::disk(vm))).await?;
+                // How far storage is before the machine, and its guest last: by what is old
+                // something would be told that was not so.
+                let (taken, machine, instance) = uncached(async {
+                    let taken = cluster.get_opt(&own(name)).await?;
+                    let machine = cluster.get_opt(&own(vm)).await?;
+                    let instance = cluster.get_opt(&own(vm)).await?;
+                    Ok::<_, ClusterError>((taken, machine, instance))
+                })
+                .await?;
+                (seen.taken, seen.machine, seen.instance) = (taken, machine, instance);
+                seen.look_at_room(object, cluster).await?;
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Looks at what storage has. That it is gone is a grave thing to say: caches do not do
+    /// for that.
+    async fn look_at_what_was_taken<C: Cluster>(
+        &mut self,
+        object: &KiteSnapshot,
+        taken: Option<VolumeSnapshot>,
+        cluster: &C,
+    ) -> Result<(), ClusterError> {
+        self.taken = match taken {
+            Some(taken) => Some(taken),
+            None => uncached(find(cluster, object, &object.name_any())).await?,
+        };
+        let source = object.status.as_ref().and_then(|it| it.source.clone());
+        let of_object = || snapshot::before(self.taken.as_ref()?)?.source;
+        let source = source.or_else(of_object);
+        let Some(source) = source.filter(|it| !it.outlives_disk) else {
+            return Ok(());
+        };
+        let is_its = |it: &PersistentVolumeClaim| it.uid().as_ref() == Some(&source.claim_uid);
+        let known = find(cluster, object, &source.claim).await?;
+        self.claim = match known.filter(is_its) {
+            Some(claim) => Some(claim),
+            None => uncached(find(cluster, object, &source.claim)).await?,
+        };
+        Ok(())
+    }
+
+    /// Looks at what it takes to ask storage, before that is asked.
+    async fn look_at_room<C: Cluster>(
+        &mut self,
+        object: &KiteSnapshot,
+        cluster: &C,
+    ) -> Result<(), ClusterError> {
+        if self.taken.is_some() {
+            return Ok(());
+        }
+        if let Some(claim) = &self.claim {
+            self.storage = Some(StorageSeen::read(claim, cluster).await?);
+        }
+        let is_granted = object.status.as_ref().is_some_and(|it| it.granted);
+        if self.owner.is_some() && !is_granted {
+            let told = object.metadata.resource_version.as_deref();
+            let since = told.and_then(|version| version.parse().ok());
+            let (found, are_current) = read_since(since, siblings(cluster, object)).await;
+            self.take_siblings(found?, are_current);
+        }
+        Ok(())
+    }
+
+    /// Looks at the siblings as the API server knows them.
+    pub(super) async fn look_at_siblings<C: Cluster>(
+        &mut self,
+        object: &KiteSnapshot,
+        cluster: &C,
+    ) -> Result<(), Error> {
+        let found = uncached(siblings(cluster, object)).await?;
+        self.take_siblings(found, true);
+        Ok(())
+    }
+
+    fn take_siblings(&mut self, found: Listed<KiteSnapshot>, are_current: bool) {
+        let of_status = |it: &&KiteSnapshot| {
+            let unread = it.status.as_ref().and_then(|it| it.unreadable.as_ref());
+            unread.is_some_and(|it| it.keeps("size"))
+        };
+        let unread = found.unreadable.first().map(ToString::to_string);
+        let doubtful = found.items.iter().find(of_status);
+        let doubtful = doubtful.map(|it| {
+            let why = it.unreadable().unwrap_or_default();
+            format!("{} cannot be read: {why}", it.name_any())
+        });
+        self.unread_sibling = unread.or(doubtful);
+        self.siblings = found.items;
+        self.siblings_are_current = are_current;
+    }
+
+    /// Takes in what was refused a while ago.
+    pub(super) fn recall(&mut self, refusal: Refusal) {
+        self.refused.retain(|it| it.of != refusal.of);
+        self.refused.push(refusal);
+    }
+
+    /// Takes in what came of a change.
+    pub fn absorb(&mut self, outcome: Outcome) {
+        let (object, is_gone) = match outcome {
+            Outcome::Froze => {
+                self.froze = true;
+                return;
+            }
+            Outcome::Thawed => {
+                self.thawed = true;
+                return;
+            }
+            Outcome::Refused(refusal) => return self.recall(refusal),
+            Outcome::Stored(object) => (object, false),
+            Outcome::Gone(object) => (object, true),
+            Outcome::RestartAsked | Outcome::Claimed(..) => return,
+        };
+        match object {
+            AnyObject::VolumeSnapshot(taken) => self.taken = (!is_gone).then_some(*taken),
+            AnyObject::Lease(lease) => self.lease = (!is_gone).then_some(*lease),
+            _ => {}
+        }
+    }
+}
+
+async fn find<K: Object, C: Cluster>(
+    cluster: &C,
+    beside: &KiteSnapshot,
+    name: &str,
+) -> Result<Option<K>, ClusterError> {
+    let namespace = beside.namespace().unwrap_or_default();
+    cluster
+        .get_opt(&ObjectKey::namespaced(namespace, name))
+        .await
+}
+
+async fn siblings<C: Cluster>(
+    cluster: &C,
+    of: &KiteSnapshot,
+) -> Result<Listed<KiteSnapshot>, ClusterError> {
+    cluster.list(of.namespace(), &ListParams::default()).await
+}

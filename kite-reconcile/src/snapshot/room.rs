@@ -1,0 +1,94 @@
+//! Whether there is room for a snapshot in its owner's quota.
+//!
+//! How many there are the API server bounds itself; how large they are together is bounded
+//! here, as with VMs: what is asked for stands in the status first, so that of two who ask at
+//! once the later sees the earlier, and is given when a view of the others that is at least
+//! as new has room for all of it.
+
+use kite_core::{
+    crd::{KiteSnapshot, SnapshotFailure},
+    names,
+    quantity::Bytes,
+};
+use kube::ResourceExt as _;
+
+use super::observe::Observed;
+
+/// What is said to a snapshot that needs so much room.
+pub(super) enum Room {
+    /// It has it.
+    Granted,
+    /// It has to be told first how much.
+    Ask,
+    /// It is not known yet, or those who asked later have to give way first.
+    Wait,
+    /// There is none.
+    None(SnapshotFailure),
+}
+
+pub(super) fn room(object: &KiteSnapshot, seen: &Observed, size: &Bytes) -> Room {
+    let namespace = object.namespace().unwrap_or_default();
+    let status = object.status.as_ref();
+    let has_asked = status.is_some_and(|it| it.size.as_ref() == Some(size));
+    if status.is_some_and(|it| it.granted) {
+        return Room::Granted;
+    }
+    let Some(user) = names::user_of_namespace(&namespace) else {
+        return if has_asked { Room::Granted } else { Room::Ask };
+    };
+    let quota = match &seen.owner {
+        Some(owner) if owner.spec.unreadable.is_none() => owner.spec.effective_quota(),
+        Some(_) => return none("QuotaUnknown", &format!("KiteUser {user} cannot be read")),
+        None => return none("QuotaUnknown", &format!("there is no KiteUser {user}")),
+    };
+    if let Some(unread) = &seen.unread_sibling {
+        return none("QuotaUnknown", &format!("KiteSnapshot {unread}"));
+    }
+    let limit = quota.snapshot_disk();
+    let others = || seen.siblings.iter().filter(|it| it.uid() != object.uid());
+    let all: u64 = others().fold(0, |sum, it| sum.saturating_add(it.charge()));
+    let fits = |others: u64| others.saturating_add(size.bytes()) <= limit.bytes();
+    if !has_asked && fits(all) {
+        return Room::Ask;
+    }
+    let are_known = seen.siblings_are_current || seen.siblings.is_empty();
+    if has_asked && !are_known {
+        return Room::Wait;
+    }
+    if has_asked && fits(all) {
+        return Room::Granted;
+    }
+    // Who asked later sees this one, and gives way.
+    let comes_first = |it: &&KiteSnapshot| {
+        it.status.as_ref().is_some_and(|it| it.granted) || age(it) < age(object)
+    };
+    let least = others().filter(comes_first);
+    let least = least.fold(0, |sum: u64, it| sum.saturating_add(it.charge()));
+    if has_asked && fits(least) {
+        return Room::Wait;
+    }
+    let taken = all >> 30;
+    none(
+        "QuotaExceeded",
+        &format!(
+            "the snapshot needs {size}, the user's other snapshots have {taken}Gi, and the quota \
+             is {limit}"
+        ),
+    )
+}
+
+fn none(reason: &str, why: &str) -> Room {
+    Room::None(SnapshotFailure {
+        reason: reason.to_owned(),
+        message: format!(
+            "{why}: delete other snapshots, or ask an administrator for more \
+             (spec.quota.snapshotDisk of the KiteUser), and create another one"
+        ),
+    })
+}
+
+/// All snapshots agree on the order in which they are served.
+fn age(it: &KiteSnapshot) -> (Option<jiff::Timestamp>, Option<&str>) {
+    let created = it.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    (created, it.metadata.name.as_deref())
+}

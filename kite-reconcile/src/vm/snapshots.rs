@@ -1,0 +1,106 @@
+//! The snapshots of a VM that goes: they go with it, but for those that are to be kept. As
+//! long as one of these needs the disk, that stays, and so does the VM, without a machine.
+
+use kite_core::{
+    cluster::{Cluster, ClusterError},
+    crd::KiteSnapshot,
+    kubevirt::VirtualMachine,
+};
+use kite_render::Vm;
+use kube::{ResourceExt as _, api::ListParams};
+
+use super::{delete::Left, observe::Observed};
+use crate::{
+    cache::uncached,
+    standing::{Standing, standing},
+};
+
+/// Why a VM that goes is still there.
+pub(super) const KEPT: &str = "SnapshotsKept";
+
+/// All in the namespace of a VM that goes, once its machine is gone: as the API server itself
+/// knows them where the disk `is_next`, since with that goes what is not seen. None where there
+/// is no such kind.
+pub(super) async fn look<C: Cluster>(
+    vm: &Vm<'_>,
+    machine: Option<&VirtualMachine>,
+    is_next: bool,
+    cluster: &C,
+) -> Result<Vec<KiteSnapshot>, ClusterError> {
+    let like = vm.metadata(vm.name.to_owned());
+    let runs = machine.is_some_and(|it| standing(&it.metadata, &like) != Standing::Foreign);
+    if vm.object.metadata.deletion_timestamp.is_none() || runs {
+        return Ok(Vec::new());
+    }
+    let namespace = Some(vm.namespace.to_owned());
+    let all = ListParams::default();
+    let found = cluster.list::<KiteSnapshot>(namespace, &all);
+    let found = if is_next {
+        uncached(found).await
+    } else {
+        found.await
+    };
+    match found {
+        Ok(found) => found.complete(),
+        Err(ClusterError::NotFound { .. }) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// What becomes of one of the VM's snapshots.
+enum Fate<'a> {
+    /// It needs nothing of the VM, and stays.
+    Stays,
+    /// It stays, and needs the disk.
+    NeedsDisk(&'a KiteSnapshot),
+    /// It goes.
+    Goes(&'a KiteSnapshot),
+}
+
+fn fates<'a>(vm: &Vm<'_>, seen: &'a Observed) -> impl Iterator<Item = Fate<'a>> {
+    let uid = vm.uid.to_owned();
+    let name = vm.name.to_owned();
+    let owner = seen.owner.as_ref();
+    // With the account goes all that it has.
+    let owner_goes = owner.is_some_and(|it| it.metadata.deletion_timestamp.is_some());
+    let is_its = move |it: &&KiteSnapshot| {
+        let of = it.status.as_ref().and_then(|it| it.source.as_ref());
+        let of = of.map(|it| &it.vm_uid).or(it.spec.vm_uid.as_ref());
+        it.spec.vm == name && of.is_none_or(|of| *of == uid)
+    };
+    seen.snapshots.iter().filter(is_its).map(move |it| {
+        let status = it.status.as_ref();
+        if !it.is_kept(seen.now) || owner_goes {
+            return Fate::Goes(it);
+        }
+        let has_failed = status.is_some_and(|it| it.failure.is_some());
+        let source = status.and_then(|it| it.source.as_ref());
+        let is_taken = status.is_some_and(|it| it.consistency.is_some());
+        let is_independent = source.is_some_and(|it| it.outlives_disk) && is_taken;
+        if has_failed || is_independent {
+            Fate::Stays
+        } else {
+            Fate::NeedsDisk(it)
+        }
+    })
+}
+
+/// What is left of them. Those that are to be kept and need the disk hold it.
+pub(super) fn left(vm: &Vm<'_>, seen: &Observed) -> Vec<Left> {
+    let left = fates(vm, seen).map(|fate| match fate {
+        Fate::Stays => Left::Nothing,
+        Fate::NeedsDisk(_) => Left::Leaving,
+        Fate::Goes(it) if it.metadata.deletion_timestamp.is_some() => Left::Leaving,
+        Fate::Goes(it) => Left::DeleteUnchanged(it.clone().into()),
+    });
+    left.collect()
+}
+
+/// Names of those that are to be kept and need the disk.
+pub(super) fn kept(vm: &Vm<'_>, seen: &Observed) -> Vec<String> {
+    let kept = fates(vm, seen).filter_map(|fate| match fate {
+        Fate::NeedsDisk(it) => Some(it.name_any()),
+        Fate::Stays | Fate::Goes(_) => None,
+    });
+    kept.collect()
+}

@@ -1,0 +1,227 @@
+//! Snapshots of a VM's disk: taken while it runs and while it is off, two at once, deleted on
+//! the way, kept when their VM goes, and gone with their owner.
+
+use std::time::Duration;
+
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Pod, storage::v1::StorageClass};
+use kite_core::{
+    cdi::DataVolume,
+    crd::{
+        Consistency, KitePlatform, KiteSnapshot, KiteSnapshotSpec, KiteSnapshotStatus, KiteUser,
+        KiteVirtualMachine, SnapshotPhase, VmPhase,
+    },
+    names,
+    volume_snapshot::{VolumeSnapshot, VolumeSnapshotClass},
+};
+use kite_fake::actors::{Rule, Selector, Stage, storage::STILL};
+use kite_fake::sim::{Builder, ScenarioError, World};
+use kube::{ResourceExt, api::ObjectMeta};
+use serde_json::json;
+
+use crate::{
+    scenarios::{ANN, Done, nothing_is_left_of, settle_in},
+    stage::{DRIVER, vm, with_snapshots},
+};
+
+const LONGHORN: &str = "driver.longhorn.io";
+
+fn stage(copies: usize) -> Builder {
+    with_snapshots(copies)
+        // Who deletes what is on storage has it gone, and it is told as lost.
+        .protect_from_rivals("volumesnapshots.snapshot.storage.k8s.io")
+        .protect_from_rivals("datavolumes.cdi.kubevirt.io")
+        .protect_from_rivals("virtualmachines.kubevirt.io")
+        // Another one of the name shows another day.
+        .protect_from_rivals("kitesnapshots.hy3ons.github.io")
+        // Whether the guest was still at rest is a matter of time, which faults take.
+        .ignore_field("KiteSnapshot", "/status/consistency")
+        .ignore_field("KiteSnapshot", "/status/consistencyNote")
+        .ignore_field("KiteSnapshot", "/status/conditions")
+        .ignore_field("KiteSnapshot", "/status/takenAt")
+        .ignore_field("VolumeSnapshot", "/metadata/annotations")
+        .ignore_field("VolumeSnapshotContent", "/metadata/annotations")
+        // How often the guest was asked to freeze.
+        .ignore_counts()
+}
+
+fn snapshot(name: &str) -> KiteSnapshot {
+    let spec = KiteSnapshotSpec {
+        vm: "web".to_owned(),
+        ..KiteSnapshotSpec::default()
+    };
+    let mut snapshot = KiteSnapshot::new(name, spec);
+    snapshot.metadata.namespace = Some(ANN.to_owned());
+    snapshot
+}
+
+/// By what snapshots are taken of disks of this driver; new disks are of it, too.
+async fn storage_of(world: &World, driver: &str) -> Done {
+    let named = |name: &str| ObjectMeta {
+        name: Some(name.to_owned()),
+        ..ObjectMeta::default()
+    };
+    if driver != DRIVER {
+        let class = StorageClass {
+            metadata: named("other"),
+            provisioner: driver.to_owned(),
+            ..StorageClass::default()
+        };
+        world.create(&class).await?;
+        let platform: Option<KitePlatform> = world.get("", names::PLATFORM).await?;
+        if let Some(platform) = platform {
+            let patch = json!({"spec": {"storageClass": "other"}});
+            world.patch(&platform, patch).await?;
+        }
+    }
+    let class = VolumeSnapshotClass {
+        api_version: "snapshot.storage.k8s.io/v1".to_owned(),
+        kind: "VolumeSnapshotClass".to_owned(),
+        metadata: named("snaps"),
+        driver: driver.to_owned(),
+        parameters: [("type".to_owned(), "snap".to_owned())].into(),
+        deletion_policy: Some("Delete".to_owned()),
+    };
+    world.create(&class).await?;
+    world.settle().await
+}
+
+async fn status(world: &World, name: &str) -> Result<KiteSnapshotStatus, ScenarioError> {
+    let found: Option<KiteSnapshot> = world.get(ANN, name).await?;
+    Ok(found.and_then(|it| it.status).unwrap_or_default())
+}
+
+async fn settle_as(world: &World, name: &str, expected: SnapshotPhase) -> Done {
+    world.settle().await?;
+    let found = status(world, name).await?;
+    let text = format!("snapshot {name} should be {expected:?}, and is {found:?}");
+    world.expect(found.phase == Some(expected), &text).await;
+    goes_on(world).await
+}
+
+/// No guest is kept still, and nobody may have one kept.
+async fn goes_on(world: &World) -> Done {
+    for pod in world.list::<Pod>().await? {
+        let is_still = pod.annotations().contains_key(STILL);
+        let runs = pod.status.as_ref().and_then(|it| it.phase.as_deref()) == Some("Running");
+        let text = format!("the guest of {} goes on", pod.name_any());
+        world.expect(!(is_still && runs), &text).await;
+    }
+    for lease in world.list::<Lease>().await? {
+        let is_its = lease.name_any() == names::freeze_lease("web");
+        world.expect(!is_its, "the Lease is given back").await;
+    }
+    Ok(())
+}
+
+async fn nothing_is_on_storage(world: &World) -> Done {
+    let left = world.list::<KiteSnapshot>().await?;
+    world.expect(left.is_empty(), "no snapshot is left").await;
+    let left = world.list::<VolumeSnapshot>().await?;
+    world
+        .expect(left.is_empty(), "nothing is left on storage")
+        .await;
+    goes_on(world).await
+}
+
+/// Two are taken of a VM that runs at once, one when it is off, and one goes.
+pub fn snapshot_life(copies: usize) -> Builder {
+    stage(copies).scenario(async |world| {
+        storage_of(&world, DRIVER).await?;
+        let web = world.create(&vm("ann", "web")).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        let a = world.create(&snapshot("a")).await?;
+        world.create(&snapshot("b")).await?;
+        for name in ["a", "b"] {
+            settle_as(&world, name, SnapshotPhase::Ready).await?;
+        }
+        world
+            .patch(&web, json!({"spec": {"powerState": "Off"}}))
+            .await?;
+        settle_in(&world, &web, VmPhase::Stopped).await?;
+        world.create(&snapshot("c")).await?;
+        settle_as(&world, "c", SnapshotPhase::Ready).await?;
+        let found = status(&world, "c").await?;
+        let is_offline = found.consistency == Some(Consistency::Offline);
+        world.expect(is_offline, "nothing ran").await;
+        world.delete(&a).await?;
+        world.settle().await?;
+        let left = world.list::<VolumeSnapshot>().await?;
+        world.expect(left.len() == 2, "two are left").await;
+        Ok(())
+    })
+}
+
+/// One is deleted while its guest is frozen, and storage does not come to it.
+pub fn snapshot_given_up(copies: usize) -> Builder {
+    stage(copies).scenario(async |world| {
+        storage_of(&world, DRIVER).await?;
+        let web = world.create(&vm("ann", "web")).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        world
+            .rules()
+            .add(Rule::hold(Stage::SNAPSHOT_CUT, Selector::all()));
+        let a = world.create(&snapshot("a")).await?;
+        world.run_for(Duration::from_secs(20)).await?;
+        world.delete(&a).await?;
+        world.run_for(Duration::from_secs(20)).await?;
+        world.rules().clear(Stage::SNAPSHOT_CUT);
+        world.settle().await?;
+        nothing_is_on_storage(&world).await?;
+        settle_in(&world, &web, VmPhase::Running).await
+    })
+}
+
+/// A VM goes whose disk a snapshot needs that is to be kept; and then may go.
+pub fn snapshot_kept(copies: usize) -> Builder {
+    stage(copies).scenario(async |world| {
+        storage_of(&world, LONGHORN).await?;
+        let web = world.create(&vm("ann", "web")).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        let mut kept = snapshot("kept");
+        kept.spec.protected = true;
+        let kept = world.create(&kept).await?;
+        world.create(&snapshot("loose")).await?;
+        settle_as(&world, "kept", SnapshotPhase::Ready).await?;
+        world.delete(&web).await?;
+        world.settle().await?;
+        settle_as(&world, "kept", SnapshotPhase::Ready).await?;
+        let left = world.list::<KiteSnapshot>().await?;
+        world.expect(left.len() == 1, "the other one is gone").await;
+        let disk: Option<DataVolume> = world.get(ANN, "web-disk").await?;
+        world.expect(disk.is_some(), "the disk is there").await;
+        let goes: Option<KiteVirtualMachine> = world.get(ANN, "web").await?;
+        world.expect(goes.is_some(), "and so is the VM").await;
+        world.delete(&kept).await?;
+        world.settle().await?;
+        let left = world.list::<VolumeSnapshot>().await?;
+        world.expect(left.len() == 1, "it is protected").await;
+        world
+            .patch(&kept, json!({"spec": {"protected": false}}))
+            .await?;
+        world.settle().await?;
+        nothing_is_on_storage(&world).await?;
+        nothing_is_left_of(&world, "web").await
+    })
+}
+
+/// A user goes while a snapshot is taken, and with them another one that was to be kept.
+pub fn snapshots_of_one_who_goes(copies: usize) -> Builder {
+    stage(copies).scenario(async |world| {
+        storage_of(&world, LONGHORN).await?;
+        let web = world.create(&vm("ann", "web")).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        let mut kept = snapshot("kept");
+        kept.spec.protected = true;
+        world.create(&kept).await?;
+        settle_as(&world, "kept", SnapshotPhase::Ready).await?;
+        world.create(&snapshot("late")).await?;
+        world.steps(3).await?;
+        let ann: Option<KiteUser> = world.get("", "ann").await?;
+        if let Some(ann) = ann {
+            world.delete(&ann).await?;
+        }
+        world.settle().await?;
+        nothing_is_on_storage(&world).await?;
+        nothing_is_left_of(&world, "web").await
+    })
+}
