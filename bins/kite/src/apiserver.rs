@@ -43,7 +43,8 @@ pub(crate) struct Options {
     keep: bool,
     /// Also start the actors that play the rest of a cluster: KubeVirt and CDI
     /// (with their CRDs, unless --crds brings them), namespaces, garbage collection,
-    /// guests; with a default `StorageClass`, standard, and a default `IngressClass`, demo.
+    /// guests; with a default `StorageClass`, standard, of which snapshots can be taken, and a
+    /// default `IngressClass`, demo.
     #[arg(long, env = "KITE_ACTORS")]
     actors: bool,
     /// Let RBAC decide what a request may do, as in a real cluster. Requests need

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kite_fake::actors::Actors;
+use kite_fake::actors::{Actors, snapshot_definitions};
 use kite_fake::serve::Served;
 use kite_fake::{Builder, FakeCluster};
 use kite_fake_kubevirt::{demo_rules, operator_definitions, play};
@@ -49,19 +49,21 @@ pub(crate) fn read_crds(text: &str) -> anyhow::Result<Vec<CustomResourceDefiniti
 }
 
 /// Kinds and objects by which a cluster shows that it is one on which VMs can run:
-/// `KubeVirt` and CDI are installed, and there are classes for volumes and Ingresses.
+/// `KubeVirt` and CDI are installed, and there are classes for volumes, snapshots and
+/// Ingresses.
 /// Definitions that are `given` stay as they are.
 pub(crate) fn furnished(builder: Builder, given: &[CustomResourceDefinition]) -> Builder {
     let is_given = |name: &Option<String>| given.iter().any(|it| it.metadata.name == *name);
     let mut definitions = crds::foreign();
     definitions.extend(operator_definitions());
+    definitions.extend(snapshot_definitions());
     definitions.retain(|it| !is_given(&it.metadata.name));
     furniture()
         .into_iter()
         .fold(builder.crds(definitions), Builder::object)
 }
 
-fn furniture() -> [serde_json::Value; 6] {
+fn furniture() -> [serde_json::Value; 7] {
     let namespace =
         |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     [
@@ -86,6 +88,12 @@ fn furniture() -> [serde_json::Value; 6] {
             },
             "provisioner": PROVISIONER,
             "allowVolumeExpansion": true,
+        }),
+        json!({
+            "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotClass",
+            "metadata": {"name": "standard"},
+            "driver": PROVISIONER,
+            "deletionPolicy": "Delete",
         }),
         json!({
             "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass",

@@ -11,7 +11,7 @@ use kube::{ResourceExt as _, api::ListParams};
 
 use super::{delete::Left, observe::Observed};
 use crate::{
-    cache::uncached,
+    cache::{reading::as_known, uncached},
     standing::{Standing, standing},
 };
 
@@ -38,7 +38,8 @@ pub(super) async fn look<C: Cluster>(
     let found = if is_next {
         uncached(found).await
     } else {
-        found.await
+        // What is left then needs no disk, and could be seen before that went.
+        as_known(found).await
     };
     match found {
         Ok(found) => found.complete(),

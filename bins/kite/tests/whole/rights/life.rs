@@ -228,6 +228,7 @@ fn machines(stage: &Stage, boss: &str, ann: &str) -> [&'static str; 2] {
         }
     });
     wait_for_phase(platform, ann, "web", "Running");
+    keeps_its_disk(platform);
     grows(platform, ann);
     makes_way(platform, ann);
 
@@ -287,6 +288,27 @@ fn machines(stage: &Stage, boss: &str, ann: &str) -> [&'static str; 2] {
         None,
     );
     ["web", "offered"]
+}
+
+/// A snapshot is taken of web while it runs, and goes again; another one goes with it.
+fn keeps_its_disk(platform: &Platform) {
+    for name in ["first", "second"] {
+        platform.apply_ok(&format!(
+            "apiVersion: hy3ons.github.io/v1\nkind: KiteSnapshot\nmetadata: {{name: {name}, \
+             namespace: kite-user-ann}}\nspec: {{vm: web}}\n"
+        ));
+    }
+    let told = ["get", "ksnap", "-n", "kite-user-ann", "-o"];
+    let consistency = "jsonpath={.items[*].status.consistency} {.items[*].status.phase}";
+    eventually("they are taken", || {
+        let seen = platform.kubectl_ok(&[&told[..], &[consistency]].concat());
+        if seen == "Quiesced Quiesced Ready Ready" {
+            Ok(())
+        } else {
+            Err(seen)
+        }
+    });
+    platform.kubectl_ok(&["delete", "ksnap", "-n", "kite-user-ann", "first"]);
 }
 
 /// web gets another processor while it runs, for which it is moved.

@@ -19,7 +19,7 @@ use kite_core::{
     crd::{KiteUser, KiteUserSpec},
     labels,
 };
-use kite_fake::FakeCluster;
+use kite_fake::{FakeCluster, actors::snapshot_definitions};
 use kite_fake_kubevirt::{cdi_definitions, demo_rules, operator_definitions, play};
 use kite_render::{
     User, grant,
@@ -99,6 +99,7 @@ impl Stage {
             .crds(kite_core::gateway_api::crds())
             .crds(operator_definitions())
             .crds(kite_core::cert_manager::crds())
+            .crds(snapshot_definitions())
             .build()
             .unwrap();
         for manifest in installation.manifests() {
@@ -363,7 +364,7 @@ fn code(answer: Result<(), kube::Error>) -> u16 {
 /// at a sign-in provider; `KubeVirt` as it is by default, and storage that several nodes can
 /// attach, so that VMs can move; and whoever
 /// sends no credentials may do everything, for kubectl sends none without TLS.
-fn beside(installation: &Installation) -> [Value; 5] {
+fn beside(installation: &Installation) -> [Value; 6] {
     let rbac = "rbac.authorization.k8s.io";
     let sets = json!([{"accessModes": ["ReadWriteMany"], "volumeMode": "Filesystem"}]);
     [
@@ -376,6 +377,12 @@ fn beside(installation: &Installation) -> [Value; 5] {
             "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "StorageProfile",
             "metadata": {"name": installation.platform.storage_class()},
             "spec": {"claimPropertySets": sets},
+        }),
+        json!({
+            "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotClass",
+            "metadata": {"name": "snaps"},
+            "driver": "driver.longhorn.io", "deletionPolicy": "Delete",
+            "parameters": {"type": "snap"},
         }),
         json!({
             "apiVersion": "v1", "kind": "Secret",
