@@ -16,6 +16,9 @@ pub const USER_NAME: &str = "hy3ons.github.io/kite-user-name";
 pub const IMAGE_NAME: &str = "hy3ons.github.io/kite-image-name";
 /// Name of the `KiteSnapshot` that an object belongs to, in the object's namespace.
 pub const SNAPSHOT_NAME: &str = "hy3ons.github.io/kite-snapshot-name";
+/// Uid of the `KiteSnapshot` that an object belongs to. What has data has no owner, which a
+/// garbage collector would ask; another snapshot of the name is another one.
+pub const SNAPSHOT_UID: &str = "hy3ons.github.io/kite-snapshot-uid";
 /// Name of the `KitePlatform` that an object belongs to.
 pub const PLATFORM_NAME: &str = "hy3ons.github.io/kite-platform-name";
 /// Says what an object is for, where a watch needs to select by that.
@@ -116,10 +119,11 @@ pub fn for_image(name: &str) -> BTreeMap<String, String> {
     labels
 }
 
-/// Labels of an object that belongs to the snapshot `name`.
-pub fn for_snapshot(name: &str) -> BTreeMap<String, String> {
+/// Labels of an object that belongs to the snapshot `name` of this uid.
+pub fn for_snapshot(name: &str, uid: &str) -> BTreeMap<String, String> {
     let mut labels = managed();
     labels.insert(SNAPSHOT_NAME.to_owned(), name.to_owned());
+    labels.insert(SNAPSHOT_UID.to_owned(), uid.to_owned());
     labels
 }
 

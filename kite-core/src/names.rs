@@ -115,9 +115,12 @@ pub fn activity_lease(vm: &str) -> String {
     format!("{vm}-activity")
 }
 
+/// How the names of Leases end by which guests are frozen.
+pub const FREEZE_LEASE: &str = "-freeze";
+
 /// Lease of the snapshot that alone may have a VM's guest frozen.
 pub fn freeze_lease(vm: &str) -> String {
-    format!("{vm}-freeze")
+    format!("{vm}{FREEZE_LEASE}")
 }
 
 /// Name of the `KiteConnection` with this number in the process with this id, see

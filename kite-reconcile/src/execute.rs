@@ -12,6 +12,7 @@ use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, FieldManager, Object, ObjectKey},
     crd::{KEPT_FOR, Kept, KiteReservation},
     kubevirt::{self, VirtualMachine, VirtualMachineInstance},
+    volume_snapshot::VolumeSnapshot,
 };
 use kube::{
     ResourceExt as _,
@@ -97,6 +98,23 @@ async fn grow<C: Cluster>(
         Ok(grown) => Ok(Outcome::Stored(grown.into()).into()),
         Err(error) => match error.refusal() {
             Some(refusal) => Ok(Refused::Growth.done(&refusal.to_string(), meta, tools.clock)),
+            None => Err(error),
+        },
+    }
+}
+
+/// Asks storage for a snapshot, which may be refused.
+async fn take<C: Cluster>(
+    wanted: &VolumeSnapshot,
+    meta: &ObjectMeta,
+    cluster: &C,
+    tools: Tools<'_>,
+) -> Result<Done<Outcome>, Error> {
+    let asked = cluster.apply(tools.settings.manager, wanted).await;
+    match asked.map_err(Error::from) {
+        Ok(asked) => Ok(Outcome::Stored(asked.into()).into()),
+        Err(error) => match error.refusal() {
+            Some(refusal) => Ok(Refused::Taking.done(&refusal.to_string(), meta, tools.clock)),
             None => Err(error),
         },
     }
@@ -188,9 +206,10 @@ impl Executor for Tools<'_> {
                 return freezing::freeze(guest, *limit, object.meta(), cluster, self.clock).await;
             }
             Change::Thaw { instance, uid } => {
-                freezing::thaw((instance, uid), cluster).await?;
-                Outcome::Thawed
+                let guest = (instance, &**uid);
+                return freezing::thaw(guest, object.meta(), cluster, self.clock).await;
             }
+            Change::Take(wanted) => return take(wanted, object.meta(), cluster, *self).await,
             Change::Move(order) => return moves::order(order, cluster, self.clock).await,
             Change::CallOff(order, why) => {
                 return moves::call_off(order, why, cluster, self.clock).await;

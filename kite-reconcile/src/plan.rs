@@ -7,6 +7,7 @@ use kite_core::{
     cluster::ObjectKey,
     crd::{Claim, KiteReservation},
     kubevirt::VirtualMachineInstanceMigration,
+    volume_snapshot::VolumeSnapshot,
 };
 use kube::api::PropagationPolicy;
 
@@ -64,6 +65,9 @@ pub enum Change {
     /// Take back an order to move an instance that has not begun, on the condition that it
     /// has not since; why is told, and the next one is given a while later.
     CallOff(Box<VirtualMachineInstanceMigration>, String),
+    /// Server-side apply of the request to storage for a snapshot, of which there is none
+    /// yet. When the API server refuses (a quota, a policy), that is told.
+    Take(Box<VolumeSnapshot>),
     /// Have the guest of the instance of this uid frozen, if it is still the one that runs.
     /// What is refused is told, and the rest goes on.
     Freeze {
@@ -109,6 +113,7 @@ impl kite_runtime::plan::Change for Change {
             | Self::Apply(_)
             | Self::Expose(_)
             | Self::Move(_)
+            | Self::Take(_)
             | Self::Freeze { .. }
             | Self::Thaw { .. }
             | Self::Grow(_) => false,
@@ -116,7 +121,10 @@ impl kite_runtime::plan::Change for Change {
     }
 
     fn may_be_contested(&self) -> bool {
-        matches!(self, Self::Apply(_) | Self::Expose(_) | Self::Grow(_))
+        matches!(
+            self,
+            Self::Apply(_) | Self::Expose(_) | Self::Grow(_) | Self::Take(_)
+        )
     }
 
     fn is_told_first(&self) -> bool {
@@ -157,6 +165,10 @@ impl kite_runtime::plan::Change for Change {
                 )
             }
             Self::Restart { machine, .. } => format!("restart VirtualMachine {machine}"),
+            Self::Take(snapshot) => format!(
+                "ask for VolumeSnapshot {}",
+                snapshot.metadata.name.as_deref().unwrap_or_default()
+            ),
             Self::Freeze { instance, .. } => format!("freeze the guest of {instance}"),
             Self::Thaw { instance, .. } => format!("let the guest of {instance} go on"),
             Self::Move(order) => format!("move {}", order.spec.vmi_name),

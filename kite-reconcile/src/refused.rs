@@ -34,6 +34,10 @@ pub(crate) enum Refused {
     Offer,
     /// That a guest is frozen.
     Freeze,
+    /// That it goes on.
+    Thaw,
+    /// That storage is asked for a snapshot.
+    Taking,
 }
 
 impl Refused {
@@ -48,8 +52,8 @@ impl Refused {
     fn pause(self) -> Duration {
         match self {
             Self::Offer => PAUSE_OF_OFFER,
-            Self::Growth | Self::Exposure => PAUSE,
-            Self::Freeze => PAUSE_OF_FREEZE,
+            Self::Growth | Self::Exposure | Self::Taking => PAUSE,
+            Self::Freeze | Self::Thaw => PAUSE_OF_FREEZE,
         }
     }
 

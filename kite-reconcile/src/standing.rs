@@ -50,6 +50,7 @@ pub fn standing(observed: &ObjectMeta, desired: &ObjectMeta) -> Standing {
                 labels::USER_NAME,
                 labels::IMAGE_NAME,
                 labels::SNAPSHOT_NAME,
+                labels::SNAPSHOT_UID,
                 labels::PLATFORM_NAME,
             ]
             .into_iter()

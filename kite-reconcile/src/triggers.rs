@@ -191,23 +191,55 @@ pub fn offers<L: Listener<KiteVirtualMachineOffer>>(listener: L) -> L {
 pub fn snapshots<L: Listener<KiteSnapshot>>(listener: L) -> L {
     listener
         .on(managed(), || |o: &VolumeSnapshot, _: &_| snapshot_of(o))
-        .on(managed(), || |o: &Lease, _: &_| snapshot_of(o))
         .on(managed(), || {
-            |disk: &DataVolume, snapshots: &_| {
-                // With some drivers what was taken of it is gone, too.
-                if disk.metadata.deletion_timestamp.is_none() {
+            |lease: &Lease, all: &_| {
+                // Others wait for it, too.
+                let name = lease.name_any();
+                match name.strip_suffix(names::FREEZE_LEASE) {
+                    Some(vm) => of_vm(all, lease, Some(vm)),
+                    None => Vec::new(),
+                }
+            }
+        })
+        // With some drivers what was taken of a disk is gone with it.
+        .on(managed(), || |o: &DataVolume, all: &_| of_leaving(all, o))
+        .on(managed(), || {
+            |o: &PersistentVolumeClaim, all: &_| of_leaving(all, o)
+        })
+        .on(everything(), || {
+            |user: &KiteUser, all: &_| {
+                // What is to be kept goes with its owner.
+                if user.metadata.deletion_timestamp.is_none() {
                     return Vec::new();
                 }
-                let namespace = disk.namespace();
-                let vm = disk.labels().get(labels::VM_NAME);
-                select(snapshots, |it: &KiteSnapshot| {
-                    it.metadata.namespace == namespace && Some(&it.spec.vm) == vm
-                })
+                let namespace = Some(names::user_namespace(&user.name_any()));
+                select(all, |it: &KiteSnapshot| it.metadata.namespace == namespace)
             }
         })
         // They are read, and concern nobody whose snapshot is taken already.
         .on(everything(), || |_: &VolumeSnapshotClass, _: &_| Vec::new())
         .on(everything(), || |_: &StorageProfile, _: &_| Vec::new())
+}
+
+/// The snapshots of the VM `vm` beside `object`.
+fn of_vm<K: Object>(
+    all: &Store<KiteSnapshot>,
+    object: &K,
+    vm: Option<&str>,
+) -> Vec<ObjectRef<KiteSnapshot>> {
+    let namespace = object.namespace();
+    select(all, |it: &KiteSnapshot| {
+        it.metadata.namespace == namespace && Some(it.spec.vm.as_str()) == vm
+    })
+}
+
+/// The snapshots of the VM of which `object` is, if that is on its way out.
+fn of_leaving<K: Object>(all: &Store<KiteSnapshot>, object: &K) -> Vec<ObjectRef<KiteSnapshot>> {
+    if object.meta().deletion_timestamp.is_none() {
+        return Vec::new();
+    }
+    let vm = object.labels().get(labels::VM_NAME);
+    of_vm(all, object, vm.map(String::as_str))
 }
 
 /// All that the controller of users hears of.

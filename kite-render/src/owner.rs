@@ -185,13 +185,14 @@ impl<'a> Snapshot<'a> {
         })
     }
 
-    /// Metadata of an object of this snapshot in its namespace.
+    /// Metadata of an object of this snapshot in its namespace. It has no owner: where a
+    /// snapshot is deleted in the foreground, the garbage collector would delete what it owns
+    /// before anybody has asked whether that may go.
     pub fn metadata(&self, name: String) -> ObjectMeta {
         ObjectMeta {
             name: Some(name),
             namespace: Some(self.namespace.to_owned()),
-            labels: Some(labels::for_snapshot(self.name)),
-            owner_references: Some(vec![owner(self.object, self.name, self.uid, true)]),
+            labels: Some(labels::for_snapshot(self.name, self.uid)),
             ..ObjectMeta::default()
         }
     }

@@ -16,7 +16,7 @@ use crate::Snapshot;
 
 /// The machine as it was when storage was asked to cut, and what of it: beside the data it
 /// outlives the status of the `KiteSnapshot`.
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Before {
     /// resourceVersion of the `VirtualMachine`.

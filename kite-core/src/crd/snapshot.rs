@@ -118,6 +118,10 @@ pub struct KiteSnapshotStatus {
     /// How consistent it is. Once this is told, all of the data is in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consistency: Option<Consistency>,
+    /// Uid of the `VolumeSnapshot` that this is told of: another one of the name shows another
+    /// day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume_snapshot_uid: Option<String>,
     /// Why it is no more consistent than that, where it is as after a power failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consistency_note: Option<String>,
@@ -154,7 +158,7 @@ pub struct KiteSnapshotStatus {
 
 salvaged_status!(
     KiteSnapshotStatus,
-    kept: ["consistency", "failure", "size", "source", "freeze"]
+    kept: ["consistency", "volumeSnapshotUid", "failure", "size", "source", "freeze"]
 );
 
 /// What a snapshot was taken of, as it was then.

@@ -3,10 +3,11 @@
 //!
 //! A freeze ends by itself after a time that the request names, if the guest is where it was.
 //! So what is told to be [`Quiesced`](Consistency::Quiesced) was cut while that time cannot
-//! have passed: it counts from a note that is written before the first request to freeze, since
-//! a second one does not restart it. The note is the machine's, and one snapshot has it at a
-//! time; who has none freezes nothing, and nothing is begun while the guest is reported frozen
-//! by somebody else.
+//! have passed: after that the guest is asked to go on, whatever storage does, for nobody lets
+//! it go who has moved to another node meanwhile. The time counts from a note that is written
+//! before the first request to freeze, since a second one does not restart it. The note is the
+//! machine's, and one snapshot has it at a time; who has none freezes nothing, and nothing is
+//! begun while the guest is reported frozen by somebody else.
 
 use std::time::Duration;
 
@@ -176,10 +177,25 @@ pub fn take<'a>(seen: &Taking<'a>) -> Next<'a> {
         Cut::Made(before) => Next::Tell(judge(seen, before)),
         Cut::Failed => Next::Tell(Err(Failed::Storage)),
         Cut::Asked if seen.is_late => Next::Tell(Err(Failed::Storage)),
-        Cut::Asked => Next::Wait,
+        Cut::Asked => over(seen).unwrap_or(Next::Wait),
         Cut::None if !seen.is_proven => Next::Tell(Err(Failed::NeverRan)),
         Cut::None => begin(seen),
     }
+}
+
+/// What is to be done for a guest whose time is over, if it has been noted. After a move
+/// nobody lets it go on by itself, and what is cut from now on is not known to be at rest.
+fn over<'a>(seen: &Taking<'a>) -> Option<Next<'a>> {
+    let note = expired(seen)?;
+    Some(match seen.quiesce {
+        Quiesce::Required => Next::Tell(Err(Failed::NotAtRest)),
+        Quiesce::IfPossible | Quiesce::No => Next::Thaw(note.instance),
+    })
+}
+
+/// The note of a freeze whose time is over.
+fn expired<'a>(seen: &Taking<'a>) -> Option<Freeze<'a>> {
+    seen.freeze.filter(|it| !is_in_time(seen, *it))
 }
 
 fn begin<'a>(seen: &Taking<'a>) -> Next<'a> {
@@ -198,7 +214,8 @@ fn begin<'a>(seen: &Taking<'a>) -> Next<'a> {
     let (instance, can_freeze, is_frozen) = match seen.guest {
         Guest::Off => return ask(None),
         Guest::Changes if seen.quiesce == Quiesce::No => return ask(None),
-        Guest::Changes => return wait,
+        // It may be frozen where it came from, and is asked again where it is.
+        Guest::Changes => return expired(seen).map_or(wait, |it| Next::Thaw(it.instance)),
         Guest::Runs {
             instance,
             can_freeze,

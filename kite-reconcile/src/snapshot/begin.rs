@@ -1,39 +1,43 @@
 //! How a snapshot is taken of which nothing is told yet.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::time::Duration;
+
+use k8s_openapi::{
+    api::{coordination::v1::Lease, core::v1::PersistentVolumeClaim},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
 use kite_core::{
     crd::{FreezeStatus, KiteVirtualMachine, Quiesce, SnapshotFailure, SnapshotSource},
-    names,
+    labels, names,
     quantity::Bytes,
 };
 use kite_disks::taking::{Before, Failed, Guest, Next, take};
 use kite_render::snapshot as render;
-use kube::ResourceExt as _;
+use kube::{ResourceExt as _, api::PropagationPolicy};
 
 use super::{
     plan::{AT_ONCE, Draft, SOON},
     room::{Room, room},
     storage::Chosen,
     taking::{family, guest, is_lease_ours, limit, taking},
-    told::tell,
+    told::{Told, tell},
 };
 use crate::{
+    objects::AnyObject,
     plan::{Change, Step},
     refused::Refused,
     standing::guarded,
 };
 
+/// How old a Lease is that nobody has any more: its snapshot was taken off the cluster by force.
+const FORGOTTEN: Duration = Duration::from_secs(3600);
+
 impl<'a> Draft<'a> {
-    /// Goes on with one of which nothing is told yet.
-    pub(super) fn take(&mut self) {
+    /// Goes on with one of which this is told.
+    pub(super) fn take(&mut self, told: Option<Told>) {
         let taken = self.own();
-        let is_noted = self.status.freeze.is_some();
-        if self.goes() && taken.is_none() && !is_noted {
-            self.tell(Err(Failed::Deleted));
-            return;
-        }
         let mut chosen = None;
-        if taken.is_none() && !self.goes() {
+        if told.is_none() && taken.is_none() && !self.goes() {
             chosen = self.prepare();
             if chosen.is_none() {
                 return;
@@ -41,21 +45,25 @@ impl<'a> Draft<'a> {
         }
         let (object, seen) = (self.object(), self.seen);
         let before = taken.and_then(render::before);
-        let seen_of_it = taking(object, seen, chosen.as_ref(), taken, before.as_ref());
+        let known = taking(object, seen, chosen.as_ref(), taken, before.as_ref(), told);
         if let Some(before) = &before
+            && told.is_none()
             && before.frozen.is_none()
             && !before.is_off
         {
             self.note_why_not_frozen();
         }
-        match take(&seen_of_it) {
-            Next::Wait => self.wait_for_it(taken.is_some()),
-            Next::Note(freeze) => self.note(freeze.instance, &Time(freeze.since)),
-            Next::Freeze(instance) => self.freeze(instance),
-            Next::Cut(before) => self.ask_storage(before, chosen.as_ref()),
-            Next::Tell(found) => self.tell(found),
-            // Only once something is told.
-            Next::Thaw(_) | Next::Discard => {}
+        match (take(&known), told) {
+            (Next::Wait, Some(told)) => self.rest(told),
+            (Next::Wait, None) => self.wait_for_it(taken.is_some()),
+            (Next::Note(freeze), _) => self.note(freeze.instance, &Time(freeze.since)),
+            (Next::Freeze(instance), _) => self.freeze(instance),
+            (Next::Cut(before), _) => self.ask_storage(before, chosen.as_ref()),
+            (Next::Tell(found), _) => self.tell(found),
+            (Next::Thaw(instance), _) => self.let_go_on(instance),
+            (Next::Discard, _) => {
+                self.discards();
+            }
         }
     }
 
@@ -99,9 +107,20 @@ impl<'a> Draft<'a> {
                 "Cutting",
                 "storage has been asked, and has not cut yet",
             );
-        } else if self.seen.lease.is_some() && !is_lease_ours(self.object(), self.seen) {
+        } else if let Some(lease) = self
+            .seen
+            .lease
+            .as_ref()
+            .filter(|_| !is_lease_ours(self.object(), self.seen))
+        {
+            if is_forgotten(lease, self.seen.now) {
+                let forgotten = AnyObject::from(lease.clone());
+                let delete = Change::Delete(forgotten, PropagationPolicy::Background);
+                self.steps.push(Step::Change(delete));
+                return;
+            }
             let message = "waiting until another snapshot has let the VM's guest go on";
-            self.wait(AT_ONCE, "Waiting", message);
+            self.wait(SOON, "Waiting", message);
         } else {
             let message = "waiting for the VM's guest, which starts, stops, moves, or is frozen \
                            by somebody else";
@@ -149,6 +168,18 @@ impl<'a> Draft<'a> {
         let Some(chosen) = chosen else {
             return;
         };
+        let refused = Refused::Taking.among(&self.seen.refused, &self.object().metadata);
+        if let Some(refused) = refused {
+            self.fail(SnapshotFailure {
+                reason: "Refused".to_owned(),
+                message: format!(
+                    "the request to storage was refused ({}): an administrator must look at the \
+                     quotas and policies of the namespace; create another snapshot",
+                    refused.why
+                ),
+            });
+            return;
+        }
         let before = render::Before {
             machine: before.machine.to_owned(),
             frozen: before.frozen.map(ToOwned::to_owned),
@@ -158,8 +189,8 @@ impl<'a> Draft<'a> {
         };
         let claim = names::disk(&self.object().spec.vm);
         let desired = render::volume_snapshot(&self.snapshot, &claim, chosen.class, &before);
-        let apply = Change::Apply(guarded(&desired, None).into());
-        self.steps.push(Step::Change(apply));
+        let ask = Change::Take(Box::new(guarded(&desired, None)));
+        self.steps.push(Step::Change(ask));
     }
 
     /// What has to be before anything is begun: a VM, its disk, a class and room. None where
@@ -167,11 +198,13 @@ impl<'a> Draft<'a> {
     fn prepare(&mut self) -> Option<Chosen<'a>> {
         if self.seen.taken.is_some() {
             let name = self.snapshot.name;
-            let message = format!(
-                "VolumeSnapshot {name} is there and belongs to something else: it must go, or \
-                 the snapshot needs another name"
-            );
-            self.wait(SOON, "NameTaken", message);
+            self.fail(SnapshotFailure {
+                reason: "NameTaken".to_owned(),
+                message: format!(
+                    "VolumeSnapshot {name} is there and belongs to something else: create a \
+                     snapshot of another name"
+                ),
+            });
             return None;
         }
         let vm = self.machine_to_snapshot()?;
@@ -198,7 +231,10 @@ impl<'a> Draft<'a> {
                 return None;
             }
         };
-        let size = size_of(vm, claim)?;
+        let Some(size) = size_of(vm, claim) else {
+            self.fail(no_disk("how large the VM's disk is cannot be read"));
+            return None;
+        };
         let claim_uid = claim.metadata.uid.clone().unwrap_or_default();
         match room(self.object(), seen, &size) {
             Room::Granted => self.status.granted = true,
@@ -275,12 +311,18 @@ impl<'a> Draft<'a> {
     }
 }
 
+/// Whether nobody can be taking a snapshot by this Lease any more.
+fn is_forgotten(lease: &Lease, now: jiff::Timestamp) -> bool {
+    let since = lease.spec.as_ref().and_then(|it| it.acquire_time.as_ref());
+    let since = since.map(|it| Duration::try_from(now.duration_since(it.0)));
+    let labels = lease.metadata.labels.as_ref();
+    let is_kites = labels.is_some_and(|all| all.contains_key(labels::SNAPSHOT_UID));
+    is_kites && since.is_some_and(|it| it.is_ok_and(|it| it > FORGOTTEN))
+}
+
 /// The size of the disk, with which the snapshot's owner is charged: as the VM has it, else as
 /// the claim asks for.
-fn size_of(
-    vm: &KiteVirtualMachine,
-    claim: &k8s_openapi::api::core::v1::PersistentVolumeClaim,
-) -> Option<Bytes> {
+fn size_of(vm: &KiteVirtualMachine, claim: &PersistentVolumeClaim) -> Option<Bytes> {
     let told = vm
         .status
         .as_ref()

@@ -13,10 +13,7 @@ use kite_core::{
 use kite_render::{Snapshot, snapshot};
 use kube::{ResourceExt as _, api::ListParams};
 
-use super::{
-    storage::StorageSeen,
-    told::{Told, told},
-};
+use super::storage::StorageSeen;
 use crate::{
     Error,
     cache::{reading::read_since, uncached},
@@ -82,36 +79,69 @@ impl Observed {
             Some(user) => cluster.get_opt(&ObjectKey::cluster(user)).await?,
             None => None,
         };
-        let lease = own(&names::freeze_lease(vm));
         let taken = cluster.get_opt(&own(name)).await?;
         let mut seen = Self {
             owner,
-            lease: cluster.get_opt(&lease).await?,
+            lease: cluster.get_opt(&own(&names::freeze_lease(vm))).await?,
+            taken,
             ..Self::default()
         };
-        match told(object, taken.as_ref()) {
-            Some(Told::Taken(_)) => {
-                seen.look_at_what_was_taken(object, taken, cluster).await?;
-            }
-            Some(Told::Failed) => seen.taken = taken,
-            None => {
-                seen.vm = cluster.get_opt(&own(vm)).await?;
-                seen.disk = cluster.get_opt(&own(&names::disk(vm))).await?;
-                seen.claim = cluster.get_opt(&own(&names::disk(vm))).await?;
-                // How far storage is before the machine, and its guest last: by what is old
-                // something would be told that was not so.
-                let (taken, machine, instance) = uncached(async {
-                    let taken = cluster.get_opt(&own(name)).await?;
-                    let machine = cluster.get_opt(&own(vm)).await?;
-                    let instance = cluster.get_opt(&own(vm)).await?;
-                    Ok::<_, ClusterError>((taken, machine, instance))
-                })
-                .await?;
-                (seen.taken, seen.machine, seen.instance) = (taken, machine, instance);
-                seen.look_at_room(object, cluster).await?;
-            }
+        let status = object.status.as_ref();
+        let is_told = status.is_some_and(|it| it.failure.is_some() || it.consistency.is_some());
+        if is_told
+            || seen
+                .taken
+                .as_ref()
+                .and_then(snapshot::consistency)
+                .is_some()
+        {
+            seen.look_at_what_was_taken(object, cluster).await?;
+        } else {
+            seen.look_at_what_is_taken(object, cluster).await?;
         }
         Ok(seen)
+    }
+
+    /// Looks at what it takes to tell how consistent a snapshot is: how far storage is before
+    /// the machine, and its guest last, all of it as the API server itself knows it. By what is
+    /// old something would be told that was not so.
+    async fn look_at_what_is_taken<C: Cluster>(
+        &mut self,
+        object: &KiteSnapshot,
+        cluster: &C,
+    ) -> Result<(), ClusterError> {
+        let vm = &*object.spec.vm;
+        let disk = names::disk(vm);
+        self.vm = find(cluster, object, vm).await?;
+        self.disk = find(cluster, object, &disk).await?;
+        self.claim = find(cluster, object, &disk).await?;
+        if self.vm.is_none() || self.disk.is_none() || self.claim.is_none() {
+            // That something is not there ends it for good.
+            (self.vm, self.disk, self.claim) = uncached(async {
+                let vm = find(cluster, object, vm).await?;
+                let found = find(cluster, object, &disk).await?;
+                Ok::<_, ClusterError>((vm, found, find(cluster, object, &disk).await?))
+            })
+            .await?;
+        }
+        let lease = names::freeze_lease(vm);
+        (self.lease, self.taken, self.machine, self.instance) = uncached(async {
+            let lease = find(cluster, object, &lease).await?;
+            let taken = find(cluster, object, &object.name_any()).await?;
+            let machine = find(cluster, object, vm).await?;
+            let instance = find(cluster, object, vm).await?;
+            Ok::<_, ClusterError>((lease, taken, machine, instance))
+        })
+        .await?;
+        self.look_at_room(object, cluster).await
+    }
+
+    /// The VM's disk, if the claim is its own.
+    pub(super) fn own_disk(&self) -> Option<&DataVolume> {
+        let (disk, claim) = (self.disk.as_ref()?, self.claim.as_ref()?);
+        let mut owners = claim.metadata.owner_references.iter().flatten();
+        let is_its = owners.any(|it| Some(&it.uid) == disk.metadata.uid.as_ref());
+        is_its.then_some(disk)
     }
 
     /// Looks at what storage has. That it is gone is a grave thing to say: caches do not do
@@ -119,13 +149,11 @@ impl Observed {
     async fn look_at_what_was_taken<C: Cluster>(
         &mut self,
         object: &KiteSnapshot,
-        taken: Option<VolumeSnapshot>,
         cluster: &C,
     ) -> Result<(), ClusterError> {
-        self.taken = match taken {
-            Some(taken) => Some(taken),
-            None => uncached(find(cluster, object, &object.name_any())).await?,
-        };
+        if self.taken.is_none() {
+            self.taken = uncached(find(cluster, object, &object.name_any())).await?;
+        }
         let source = object.status.as_ref().and_then(|it| it.source.clone());
         let of_object = || snapshot::before(self.taken.as_ref()?)?.source;
         let source = source.or_else(of_object);
@@ -151,7 +179,11 @@ impl Observed {
             return Ok(());
         }
         if let Some(claim) = &self.claim {
-            self.storage = Some(StorageSeen::read(claim, cluster).await?);
+            let mut storage = StorageSeen::read(claim, cluster).await?;
+            if storage.choose().is_err() {
+                storage = uncached(StorageSeen::read(claim, cluster)).await?;
+            }
+            self.storage = Some(storage);
         }
         let is_granted = object.status.as_ref().is_some_and(|it| it.granted);
         if self.owner.is_some() && !is_granted {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kite_core::{
     cluster::ObjectKey,
     conditions::NewCondition,
-    crd::{FreezeStatus, KiteSnapshot, KiteSnapshotStatus, SnapshotFailure},
+    crd::{KiteSnapshot, KiteSnapshotStatus, SnapshotFailure},
     labels::{CONSISTENCY, SNAPSHOT_FINALIZER},
     volume_snapshot::VolumeSnapshot,
 };
@@ -21,6 +21,7 @@ use crate::{
     Error,
     objects::AnyObject,
     plan::{Change, Plan, Step},
+    refused::Refused,
     stage::{Finalizer, RESYNC},
     standing::{Standing, guarded, standing},
     unreadable::unreadable,
@@ -30,7 +31,7 @@ use crate::{
 pub(super) const READY: &str = "Ready";
 
 /// When to look again at a guest that is being frozen.
-pub(super) const AT_ONCE: Duration = Duration::from_secs(1);
+pub(super) const AT_ONCE: Duration = Duration::from_secs(2);
 /// When to look again at what is waited for before storage is asked.
 pub(super) const SOON: Duration = Duration::from_secs(5);
 
@@ -62,7 +63,7 @@ pub fn plan(object: &KiteSnapshot, seen: &Observed) -> Result<Plan<KiteSnapshotS
     };
     let goes = object.metadata.deletion_timestamp.is_some();
     let finalizer = Finalizer(SNAPSHOT_FINALIZER);
-    let stays = !goes || object.spec.protected;
+    let stays = !goes || is_held(object, draft.own(), seen);
     if let Some(why) = object.unreadable().filter(|_| stays) {
         return Ok(draft.end(unreadable(READY, "the snapshot", &why)));
     }
@@ -119,9 +120,17 @@ impl<'a> Draft<'a> {
     }
 
     fn go_on(&mut self) {
-        let found = told(self.object(), self.seen.taken.as_ref());
+        let unread = self.object().unreadable();
+        let found = if self.goes() && unread.is_some() {
+            // Nobody can say more of it.
+            Some(Told::Failed)
+        } else {
+            told(self.object(), self.own())
+        };
         if let Some(Told::Taken(consistency)) = found {
             self.status.consistency = Some(consistency);
+            let uid = self.own().and_then(|it| it.metadata.uid.clone());
+            self.status.volume_snapshot_uid = self.status.volume_snapshot_uid.take().or(uid);
         }
         if let Some(before) = self.own().and_then(render::before) {
             // Should the status be lost, what is told of the data stands beside that.
@@ -129,30 +138,37 @@ impl<'a> Draft<'a> {
             self.status.size = self.status.size.take().or(before.size);
             self.status.granted = true;
         }
-        // Before all else a guest goes on.
-        if let Some(freeze) = self.status.freeze.clone().filter(|_| found.is_some()) {
-            self.let_go_on(freeze);
-        } else if found == Some(Told::Failed) {
-            self.clear_away();
-        } else if self.goes() && found.is_some() {
-            self.end_of_life();
-        } else if found.is_some() {
-            self.settle();
-        } else {
-            self.take();
+        self.take(found);
+    }
+
+    /// Nothing is left to be asked of a guest or of storage.
+    pub(super) fn rest(&mut self, found: Told) {
+        match found {
+            Told::Failed => self.clear_away(),
+            Told::Taken(_) if self.goes() => self.end_of_life(),
+            Told::Taken(_) => self.settle(),
         }
     }
 
     /// Has the guest go on, and takes the note away once it has said so, or is gone.
-    fn let_go_on(&mut self, freeze: FreezeStatus) {
+    pub(super) fn let_go_on(&mut self, instance: &str) {
         if self.seen.thawed {
             self.status.freeze = None;
             self.steps.push(Step::WriteStatus);
             return;
         }
+        let refused = Refused::Thaw.among(&self.seen.refused, &self.object().metadata);
+        if let Some(refused) = refused {
+            let message = format!(
+                "the guest is asked to go on, which is tried again until it does or has stopped: {}",
+                refused.why
+            );
+            self.wait(AT_ONCE, "Thawing", message);
+            return;
+        }
         let thaw = Change::Thaw {
             instance: self.machine(),
-            uid: freeze.instance_uid,
+            uid: instance.to_owned(),
         };
         self.steps.push(Step::Change(thaw));
     }
@@ -181,7 +197,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Whether something of it is still on storage, which is deleted.
-    fn discards(&mut self) -> bool {
+    pub(super) fn discards(&mut self) -> bool {
         let Some(taken) = self.own().cloned() else {
             return false;
         };
@@ -203,17 +219,18 @@ impl<'a> Draft<'a> {
         }
         if self.goes() {
             self.steps.push(Step::RemoveFinalizer(SNAPSHOT_FINALIZER));
+        } else {
+            self.ends_in_time();
         }
     }
 
     /// One that was taken, and is to go.
     fn end_of_life(&mut self) {
-        let is_there = self
-            .own()
-            .is_some_and(|it| it.metadata.deletion_timestamp.is_none());
-        let owner = self.seen.owner.as_ref();
-        let owner_goes = owner.is_some_and(|it| it.metadata.deletion_timestamp.is_some());
-        if self.object().spec.protected && is_there && !owner_goes {
+        if is_held(self.object(), self.own(), self.seen) {
+            if self.gives_lease_back() {
+                return;
+            }
+            self.note_consistency();
             let message = "it is protected, and its data stays: set spec.protected to false to \
                            let it go";
             self.wait(RESYNC, "Protected", message);
@@ -222,20 +239,28 @@ impl<'a> Draft<'a> {
         self.clear_away();
     }
 
+    /// Whether its time is over.
+    fn ends_in_time(&mut self) -> bool {
+        let spec = &self.object().spec;
+        let Some(until) = spec.keep_until.as_ref().filter(|_| !spec.protected) else {
+            return false;
+        };
+        let left = Duration::try_from(until.0.duration_since(self.seen.now));
+        let Some(left) = left.ok().filter(|it| !it.is_zero()) else {
+            self.steps.push(Step::DeleteSelf);
+            return true;
+        };
+        self.again = self.again.min(left);
+        false
+    }
+
     /// One that was taken, and stays.
     fn settle(&mut self) {
         if self.gives_lease_back() {
             return;
         }
-        if let Some(until) = &self.object().spec.keep_until
-            && !self.object().spec.protected
-        {
-            let left = Duration::try_from(until.0.duration_since(self.seen.now));
-            let Some(left) = left.ok().filter(|it| !it.is_zero()) else {
-                self.steps.push(Step::DeleteSelf);
-                return;
-            };
-            self.again = self.again.min(left);
+        if self.ends_in_time() {
+            return;
         }
         self.note_consistency();
         let cut = self.own().and_then(|it| it.status.as_ref());
@@ -258,13 +283,30 @@ impl<'a> Draft<'a> {
         }
         let class = taken.spec.volume_snapshot_class_name.as_deref();
         let claim = taken.spec.source.persistent_volume_claim_name.as_deref();
-        let (Some(class), Some(claim), Some(before)) = (class, claim, render::before(taken)) else {
+        let (Some(class), Some(claim)) = (class, claim) else {
             return;
         };
+        // Somebody may have taken that away.
+        let before = render::before(taken).unwrap_or_default();
         let mut desired = render::volume_snapshot(&self.snapshot, claim, class, &before);
         let annotations = desired.metadata.annotations.get_or_insert_default();
         annotations.insert(CONSISTENCY.to_owned(), consistency.as_str().to_owned());
         let apply = Change::Apply(guarded(&desired, Some(taken)).into());
         self.steps.push(Step::Change(apply));
     }
+}
+
+fn owner_goes(seen: &Observed) -> bool {
+    let owner = seen.owner.as_ref();
+    owner.is_some_and(|it| it.metadata.deletion_timestamp.is_some())
+}
+
+/// Whether one that was deleted has data that stays until its owner says otherwise.
+pub(super) fn is_held(
+    object: &KiteSnapshot,
+    taken: Option<&VolumeSnapshot>,
+    seen: &Observed,
+) -> bool {
+    let is_there = taken.is_some_and(|it| it.metadata.deletion_timestamp.is_none());
+    object.spec.protected && is_there && !owner_goes(seen)
 }

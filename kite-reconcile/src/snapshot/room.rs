@@ -52,7 +52,7 @@ pub(super) fn room(object: &KiteSnapshot, seen: &Observed, size: &Bytes) -> Room
         return Room::Ask;
     }
     let are_known = seen.siblings_are_current || seen.siblings.is_empty();
-    if has_asked && !are_known {
+    if !are_known {
         return Room::Wait;
     }
     if has_asked && fits(all) {

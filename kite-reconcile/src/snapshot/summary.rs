@@ -3,6 +3,7 @@
 use kite_core::{
     conditions::NewCondition,
     crd::{Consistency, SnapshotPhase},
+    volume_snapshot::VolumeSnapshot,
 };
 
 use super::{
@@ -81,7 +82,12 @@ impl Draft<'_> {
     /// ready.
     fn loss(&self) -> Option<String> {
         let taken = self.own();
-        if taken.is_none_or(|it| it.metadata.deletion_timestamp.is_some()) {
+        let told = self.status.volume_snapshot_uid.as_ref();
+        let is_told = |it: &VolumeSnapshot| {
+            let is_leaving = it.metadata.deletion_timestamp.is_some();
+            !is_leaving && told.is_none_or(|told| it.metadata.uid.as_ref() == Some(told))
+        };
+        if !taken.is_some_and(is_told) {
             return Some(format!(
                 "its data is gone: somebody has deleted VolumeSnapshot {}",
                 self.snapshot.name

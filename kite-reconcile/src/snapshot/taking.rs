@@ -7,11 +7,13 @@ use kite_core::{
     crd::{FreezeStatus, KiteSnapshot, OsFamily, Quiesce},
     volume_snapshot::VolumeSnapshot,
 };
-use kite_disks::taking::{Before, Cut, Freeze, Guest, Quiesce as Wanted, Taking};
-use kite_render::{disk, snapshot};
+use kite_disks::taking::{
+    Before, Consistency, Cut, Failed, Freeze, Guest, Quiesce as Wanted, Taking,
+};
+use kite_render::{disk, machine, snapshot};
 
-use super::{observe::Observed, storage::Chosen};
-use crate::vm::is_moving;
+use super::{observe::Observed, plan::is_held, storage::Chosen, told::Told};
+use crate::vm::{is_moving, runs_on};
 
 /// For how long a snapshot waits for a guest that starts, stops or moves, and then for storage
 /// to cut.
@@ -32,15 +34,12 @@ pub(super) fn limit(of: OsFamily) -> Duration {
 /// What is seen of the guest.
 pub(super) fn guest(seen: &Observed) -> Guest<'_> {
     let Some(instance) = &seen.instance else {
-        let is_to_run = seen
+        // Without a machine there is no version by which a start would be known.
+        let is_off = seen
             .machine
             .as_ref()
-            .is_some_and(|it| it.spec.run_strategy.as_deref() != Some("Halted"));
-        return if is_to_run {
-            Guest::Changes
-        } else {
-            Guest::Off
-        };
+            .is_some_and(|it| it.spec.run_strategy.as_deref() == Some("Halted"));
+        return if is_off { Guest::Off } else { Guest::Changes };
     };
     let status = instance.status.as_ref();
     let runs = status.is_some_and(|it| it.phase.as_deref() == Some("Running"));
@@ -107,30 +106,18 @@ pub(super) fn is_lease_ours(object: &KiteSnapshot, seen: &Observed) -> bool {
     holder.is_some() && holder == object.metadata.uid.as_ref()
 }
 
-/// All of it, of a snapshot of which nothing is told yet. `taken` is its own request to
-/// storage, and `before` what stands on that.
+/// All of it. `taken` is its own request to storage, and `before` what stands on that.
 pub(super) fn taking<'a>(
     object: &'a KiteSnapshot,
     seen: &'a Observed,
     chosen: Option<&Chosen<'_>>,
     taken: Option<&VolumeSnapshot>,
     before: Option<&'a snapshot::Before>,
+    told: Option<Told>,
 ) -> Taking<'a> {
     let status = object.status.as_ref();
     let guest = guest(seen);
-    let claim = seen
-        .claim
-        .as_ref()
-        .and_then(|it| it.metadata.uid.as_deref());
-    let has_run = || {
-        let status = seen.vm.as_ref().and_then(|it| it.status.as_ref());
-        let noted = status.and_then(|it| it.disk.as_ref()?.has_run_on.as_deref());
-        noted.is_some() && noted == claim
-    };
-    let is_proven = matches!(guest, Guest::Runs { .. })
-        || has_run()
-        // Its copies are there at once.
-        || chosen.is_some_and(|it| it.outlives_disk) && claim.is_some();
+    let is_proven = chosen.is_some_and(|it| is_proven(object, seen, it));
     let since = taken.map_or(&object.metadata, |it| &it.metadata);
     let since = since
         .creation_timestamp
@@ -154,15 +141,41 @@ pub(super) fn taking<'a>(
         limit: limit(family(seen)),
         is_proven,
         is_late: waited.is_ok_and(|it| it >= PATIENCE),
-        is_leaving: object.metadata.deletion_timestamp.is_some(),
-        told: None,
+        is_leaving: object.metadata.deletion_timestamp.is_some() && !is_held(object, taken, seen),
+        told: told.map(|it| match it {
+            Told::Failed => Err(Failed::Storage),
+            // Which it is matters to nobody any more.
+            Told::Taken(_) => Ok(Consistency::CrashConsistent),
+        }),
         cut: cut(taken, before),
         now: seen.now,
     }
 }
 
-/// The family of the guest on the disk.
+/// Whether all of the disk's data is known to be there: a guest runs on it or has run, or the
+/// disk is filled by storage whose copies are there at once.
+fn is_proven(object: &KiteSnapshot, seen: &Observed, chosen: &Chosen<'_>) -> bool {
+    let Some(uid) = seen
+        .claim
+        .as_ref()
+        .and_then(|it| it.metadata.uid.as_deref())
+    else {
+        return false;
+    };
+    let status = seen.vm.as_ref().and_then(|it| it.status.as_ref());
+    let noted = status.and_then(|it| it.disk.as_ref()?.has_run_on.as_deref());
+    let phase = seen
+        .own_disk()
+        .and_then(|it| it.status.as_ref()?.phase.as_deref());
+    let runs = seen.instance.as_ref();
+    runs.is_some_and(|it| runs_on(it, &object.spec.vm))
+        || noted == Some(uid)
+        || chosen.outlives_disk && phase == Some("Succeeded")
+}
+
+/// The family of the guest on the disk, as that remembers it, or as the machine was made for.
 pub(super) fn family(seen: &Observed) -> OsFamily {
     let of_disk = seen.disk.as_ref().and_then(disk::family_of);
-    of_disk.unwrap_or_default()
+    let of_machine = || seen.machine.as_ref().map(machine::family_of);
+    of_disk.or_else(of_machine).unwrap_or_default()
 }

@@ -18,20 +18,15 @@ pub(super) enum Told {
     Failed,
 }
 
-/// What is told already. Should the status be lost, what was asked of storage says it.
-pub(super) fn told(object: &KiteSnapshot, taken: Option<&VolumeSnapshot>) -> Option<Told> {
+/// What is told already. Should the status be lost, its own request to storage says it.
+pub(super) fn told(object: &KiteSnapshot, own: Option<&VolumeSnapshot>) -> Option<Told> {
     let status = object.status.as_ref();
     if status.is_some_and(|it| it.failure.is_some()) {
         return Some(Told::Failed);
     }
     let of_status = status.and_then(|it| it.consistency);
-    let of_object = || {
-        let taken = taken?;
-        let mut owners = taken.metadata.owner_references.iter().flatten();
-        let is_its = owners.any(|it| Some(&it.uid) == object.metadata.uid.as_ref());
-        snapshot::consistency(taken).filter(|_| is_its)
-    };
-    of_status.or_else(of_object).map(Told::Taken)
+    let told = of_status.or_else(|| snapshot::consistency(own?));
+    told.map(Told::Taken)
 }
 
 /// Writes into a status what was found.
@@ -45,6 +40,15 @@ pub(super) fn tell(
         Ok(found) => {
             let cut = taken.and_then(|it| it.status.as_ref());
             status.taken_at = cut.and_then(|it| it.creation_time.clone());
+            status.volume_snapshot_uid = taken.and_then(|it| it.metadata.uid.clone());
+            if found == taking::Consistency::CrashConsistent {
+                let late = "the guest had gone on before storage cut, or the VM was started";
+                status
+                    .consistency_note
+                    .get_or_insert_with(|| late.to_owned());
+            } else {
+                status.consistency_note = None;
+            }
             status.consistency = Some(match found {
                 taking::Consistency::Offline => Consistency::Offline,
                 taking::Consistency::Quiesced => Consistency::Quiesced,

@@ -38,6 +38,9 @@ const SECRETS_LEFT: &str = "SecretsLeft";
 /// When to look again at what is on its way out; most of it is watched too.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
 
+/// The same of snapshots.
+const LOOK_SELDOM: Duration = Duration::from_secs(20);
+
 /// Whether a step for a VM that goes may be taken by what caches say: that it goes is
 /// final, and the step deletes by its uid what is the VM's own. Whoever looked at the
 /// VM after it was to go makes nothing for it any more. What is judged by what is *not*
@@ -73,10 +76,14 @@ pub(super) fn may_be_old(object: &KiteVirtualMachine, seen: &Observed, step: &St
 pub(super) fn plan(vm: &Vm<'_>, seen: &Observed) -> Plan<KiteVirtualMachineStatus> {
     let (steps, waiting_for) = next(vm, seen);
     let mut message = format!("waiting for {} to go", waiting_for.unwrap_or("nothing"));
-    let kept = snapshots::kept(vm, seen);
-    let reason = if steps.is_empty() && !kept.is_empty() {
+    let are_next = waiting_for == Some(Teardown::Snapshots.words());
+    let kept = are_next.then(|| snapshots::kept(vm, seen));
+    let kept = kept.filter(|kept| steps.is_empty() && !kept.is_empty());
+    let reason = if let Some(kept) = kept {
         message = format!(
-            "the VM is off, and its disk stays for the snapshots that are to be kept, {}: it goes              with the last of them; delete them, or set spec.protected to false and take              spec.keepUntil away",
+            "the VM is off, and its disk stays for the snapshots that are to be kept, {}: it \
+             goes with the last of them; take spec.keepUntil away and set spec.protected to \
+             false, and they go with the VM",
             kept.join(", ")
         );
         snapshots::KEPT
@@ -121,6 +128,9 @@ pub(super) fn plan(vm: &Vm<'_>, seen: &Observed) -> Plan<KiteVirtualMachineStatu
         )],
         requeue_after: if reason == snapshots::KEPT {
             RESYNC
+        } else if are_next {
+            // Each look is a request, and whatever becomes of them is heard of.
+            LOOK_SELDOM
         } else {
             LOOK_AGAIN
         },

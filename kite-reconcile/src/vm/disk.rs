@@ -111,16 +111,18 @@ fn made(draft: &mut VmDraft<'_>) -> bool {
 
 /// Uid of the claim on which a guest runs: until one has, a copy may be called done that is
 /// still on its way.
-fn runs_on(vm: &Vm<'_>, seen: &Observed) -> Option<String> {
-    let runs = |instance: &&VirtualMachineInstance| {
-        let status = instance.status.as_ref();
-        let name = names::disk(vm.name);
-        let mut volumes = instance.spec.volumes.iter();
-        status.is_some_and(|it| it.phase.as_deref() == Some("Running"))
-            && volumes.any(|it| it.data_volume.as_ref().is_some_and(|it| it.name == name))
-    };
-    seen.instance.as_ref().filter(runs)?;
+fn claim_in_use(vm: &Vm<'_>, seen: &Observed) -> Option<String> {
+    seen.instance.as_ref().filter(|it| runs_on(it, vm.name))?;
     quota::own_claim(seen)?.metadata.uid.clone()
+}
+
+/// Whether an instance runs on the disk of the VM of this name.
+pub(crate) fn runs_on(instance: &VirtualMachineInstance, vm: &str) -> bool {
+    let status = instance.status.as_ref();
+    let name = names::disk(vm);
+    let mut volumes = instance.spec.volumes.iter();
+    status.is_some_and(|it| it.phase.as_deref() == Some("Running"))
+        && volumes.any(|it| it.data_volume.as_ref().is_some_and(|it| it.name == name))
 }
 
 /// Has the disk grow, after all else, because storage may not be able to: see
@@ -311,7 +313,7 @@ fn status(vm: &Vm<'_>, seen: &Observed, share: &Share) -> Option<DiskStatus> {
     Some(DiskStatus {
         name: names::disk(vm.name),
         uid: lost::uid(vm, seen).map(str::to_owned),
-        has_run_on: runs_on(vm, seen).or_else(|| of_this.as_ref()?.has_run_on.clone()),
+        has_run_on: claim_in_use(vm, seen).or_else(|| of_this.as_ref()?.has_run_on.clone()),
         filesystem_overhead: overhead.or_else(|| of_this?.filesystem_overhead),
         size: share.has_disk.clone(),
         phase: status.and_then(|status| status.phase.clone()),

@@ -50,7 +50,7 @@ use kite_render::Vm;
 use kube::runtime::controller::Action;
 
 pub(crate) use self::blockers::is_moving;
-pub(crate) use self::disk::claim_size;
+pub(crate) use self::disk::{claim_size, runs_on};
 pub(crate) use self::login::KEYS_REPLACED;
 pub(crate) use self::offer::{is_fulfilled, is_of as is_claim_of};
 pub use self::{

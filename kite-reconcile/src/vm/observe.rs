@@ -110,8 +110,8 @@ pub struct Observed {
     /// There is certainly neither, by what the API server itself has said; only looked
     /// at when the disk of a VM that goes is to go next, or its Secrets.
     pub is_surely_off: bool,
-    /// The snapshots in its namespace; only looked at when the VM goes, and nothing of it runs.
-    pub snapshots: Vec<KiteSnapshot>,
+    /// The snapshots in its namespace; only looked at when the VM goes, and its machine has.
+    pub snapshots: Option<Vec<KiteSnapshot>>,
     /// The Secret with the domain's certificate, which somebody else puts there,
     /// is not there.
     pub certificate_missing: bool,
@@ -178,8 +178,6 @@ impl Observed {
             (machine, instance) = final_look(going(object), running).await?;
             is_surely_off = machine.is_none() && instance.is_none();
         }
-        let disk_is_next = is_next && disk.is_some();
-        let snapshots = snapshots::look(&vm, machine.as_ref(), disk_is_next, cluster).await?;
         let (access_service, web_service, ingress, route) = try_join!(
             find(cluster, own(names::access_service(vm.name))),
             find(cluster, own(names::web_service(vm.name))),
@@ -192,6 +190,8 @@ impl Observed {
         } else {
             look_for_disk(cluster, &vm, disk).await?
         };
+        let data = (disk.as_ref(), claim.as_ref());
+        let snapshots = snapshots::look(&vm, machine.as_ref(), data, cluster).await?;
         let run = (machine.as_ref(), instance.as_ref());
         let (kubevirt, moves) = look_at_moves(cluster, &vm, run).await?;
         let activity = if object.spec.idle_timeout.is_some() && !deleting {
@@ -336,9 +336,10 @@ impl Observed {
             }
             AnyObject::KiteSnapshot(snapshot) => {
                 let uid = snapshot.metadata.uid.clone();
-                self.snapshots.retain(|it| it.metadata.uid != uid);
+                let all = self.snapshots.get_or_insert_default();
+                all.retain(|it| it.metadata.uid != uid);
                 if !is_gone {
-                    self.snapshots.push(*snapshot);
+                    all.push(*snapshot);
                 }
             }
             object => self.made.take(name, object, is_gone),

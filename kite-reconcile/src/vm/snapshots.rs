@@ -1,13 +1,15 @@
 //! The snapshots of a VM that goes: they go with it, but for those that are to be kept. As
 //! long as one of these needs the disk, that stays, and so does the VM, without a machine.
 
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kite_core::{
+    cdi::DataVolume,
     cluster::{Cluster, ClusterError},
     crd::KiteSnapshot,
     kubevirt::VirtualMachine,
 };
 use kite_render::Vm;
-use kube::{ResourceExt as _, api::ListParams};
+use kube::{Resource, ResourceExt as _, api::ListParams};
 
 use super::{delete::Left, observe::Observed};
 use crate::{
@@ -19,31 +21,32 @@ use crate::{
 pub(super) const KEPT: &str = "SnapshotsKept";
 
 /// All in the namespace of a VM that goes, once its machine is gone: as the API server itself
-/// knows them where the disk `is_next`, since with that goes what is not seen. None where there
-/// is no such kind.
+/// knows them while its data is to go next, since with that goes what is not seen. There are
+/// none where there is no such kind.
 pub(super) async fn look<C: Cluster>(
     vm: &Vm<'_>,
     machine: Option<&VirtualMachine>,
-    is_next: bool,
+    (disk, claim): (Option<&DataVolume>, Option<&PersistentVolumeClaim>),
     cluster: &C,
-) -> Result<Vec<KiteSnapshot>, ClusterError> {
+) -> Result<Option<Vec<KiteSnapshot>>, ClusterError> {
     let like = vm.metadata(vm.name.to_owned());
     let runs = machine.is_some_and(|it| standing(&it.metadata, &like) != Standing::Foreign);
     if vm.object.metadata.deletion_timestamp.is_none() || runs {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     let namespace = Some(vm.namespace.to_owned());
     let all = ListParams::default();
     let found = cluster.list::<KiteSnapshot>(namespace, &all);
-    let found = if is_next {
+    let data = disk.map(Resource::meta).or(claim.map(Resource::meta));
+    let found = if data.is_some_and(|it| it.deletion_timestamp.is_none()) {
         uncached(found).await
     } else {
         // What is left then needs no disk, and could be seen before that went.
         as_known(found).await
     };
     match found {
-        Ok(found) => found.complete(),
-        Err(ClusterError::NotFound { .. }) => Ok(Vec::new()),
+        Ok(found) => found.complete().map(Some),
+        Err(ClusterError::NotFound { .. }) => Ok(Some(Vec::new())),
         Err(error) => Err(error),
     }
 }
@@ -61,33 +64,47 @@ enum Fate<'a> {
 fn fates<'a>(vm: &Vm<'_>, seen: &'a Observed) -> impl Iterator<Item = Fate<'a>> {
     let uid = vm.uid.to_owned();
     let name = vm.name.to_owned();
+    let claim = seen.claim.as_ref().and_then(|it| it.metadata.uid.clone());
+    let now = seen.now;
     let owner = seen.owner.as_ref();
     // With the account goes all that it has.
     let owner_goes = owner.is_some_and(|it| it.metadata.deletion_timestamp.is_some());
     let is_its = move |it: &&KiteSnapshot| {
-        let of = it.status.as_ref().and_then(|it| it.source.as_ref());
-        let of = of.map(|it| &it.vm_uid).or(it.spec.vm_uid.as_ref());
-        it.spec.vm == name && of.is_none_or(|of| *of == uid)
+        let source = it.status.as_ref().and_then(|it| it.source.as_ref());
+        let is_of_disk = source.is_some_and(|it| Some(&it.claim_uid) == claim.as_ref());
+        let of = source.map(|it| &it.vm_uid).or(it.spec.vm_uid.as_ref());
+        let is_of_vm = it.spec.vm == name && of.is_none_or(|of| *of == uid);
+        // Of which one it is nobody can say.
+        let is_doubtful = source.is_none() && it.unreadable().is_some() && it.is_kept(now);
+        is_of_disk || is_of_vm || is_doubtful
     };
-    seen.snapshots.iter().filter(is_its).map(move |it| {
-        let status = it.status.as_ref();
-        if !it.is_kept(seen.now) || owner_goes {
-            return Fate::Goes(it);
-        }
-        let has_failed = status.is_some_and(|it| it.failure.is_some());
-        let source = status.and_then(|it| it.source.as_ref());
-        let is_taken = status.is_some_and(|it| it.consistency.is_some());
-        let is_independent = source.is_some_and(|it| it.outlives_disk) && is_taken;
-        if has_failed || is_independent {
-            Fate::Stays
-        } else {
-            Fate::NeedsDisk(it)
-        }
-    })
+    seen.snapshots
+        .iter()
+        .flatten()
+        .filter(is_its)
+        .map(move |it| {
+            let status = it.status.as_ref();
+            if !it.is_kept(seen.now) || owner_goes {
+                return Fate::Goes(it);
+            }
+            let has_failed = status.is_some_and(|it| it.failure.is_some());
+            let source = status.and_then(|it| it.source.as_ref());
+            let is_taken = status.is_some_and(|it| it.consistency.is_some());
+            let is_independent = source.is_some_and(|it| it.outlives_disk) && is_taken;
+            if has_failed || is_independent {
+                Fate::Stays
+            } else {
+                Fate::NeedsDisk(it)
+            }
+        })
 }
 
 /// What is left of them. Those that are to be kept and need the disk hold it.
 pub(super) fn left(vm: &Vm<'_>, seen: &Observed) -> Vec<Left> {
+    if seen.snapshots.is_none() {
+        // What was not looked at may be there.
+        return vec![Left::Leaving];
+    }
     let left = fates(vm, seen).map(|fate| match fate {
         Fate::Stays => Left::Nothing,
         Fate::NeedsDisk(_) => Left::Leaving,

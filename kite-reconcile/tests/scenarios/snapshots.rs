@@ -6,18 +6,22 @@ use k8s_openapi::api::{
     coordination::v1::Lease, core::v1::PersistentVolumeClaim, storage::v1::StorageClass,
 };
 use kite_core::{
-    cdi::DataVolume,
+    cdi::{DataVolume, StorageProfile},
     cluster::{Cluster as _, FieldManager, ObjectKey},
     crd::{
         Consistency, KiteSnapshot, KiteSnapshotSpec, KiteSnapshotStatus, KiteUser,
         KiteVirtualMachine, PowerState, Quiesce, SnapshotPhase,
     },
-    kubevirt::VirtualMachineInstance,
-    names,
+    kubevirt::{
+        VirtualMachineInstance, VirtualMachineInstanceMigration,
+        VirtualMachineInstanceMigrationSpec,
+    },
+    labels, names,
     volume_snapshot::{VolumeSnapshot, VolumeSnapshotClass},
 };
 use kite_fake::actors::{Rule, Selector, Stage, snapshot_definitions};
 use kite_fake_kubevirt::stages;
+use kube::api::PropagationPolicy;
 use serde_json::{Value, json};
 
 use crate::world::{World, named, vm_named};
@@ -36,6 +40,12 @@ async fn world_on(driver: &str) -> World {
             ..StorageClass::default()
         })
         .await;
+    world.settle().await;
+    // So that VMs can be moved.
+    let sets = json!([{"accessModes": ["ReadWriteMany"], "volumeMode": "Block"}]);
+    let profile = world.find::<StorageProfile>("", names::STORAGE_CLASS).await;
+    let patch = json!({"spec": {"claimPropertySets": sets}});
+    world.edit(&profile.unwrap(), patch).await;
     world.create(vm_named("web")).await;
     world.settle().await;
     world
@@ -597,10 +607,205 @@ async fn somebody_else_s_of_its_name_is_left_alone() {
     world.create(snapshot_of("web", "s")).await;
     world.settle().await;
     let found = status(&world, "s").await;
-    assert_eq!(told(&found).0, "NameTaken");
+    assert_eq!(found.failure.unwrap().reason, "NameTaken");
     world.delete(&object(&world, "s").await).await;
     world.settle().await;
     assert!(world.all::<KiteSnapshot>().await.is_empty());
     let left = on_storage(&world, "s").await.unwrap();
     assert_eq!(left.metadata.uid, others.metadata.uid);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_in_the_foreground_takes_nothing_that_is_protected() {
+    let world = world().await;
+    let mut kept = snapshot_of("web", "kept");
+    kept.spec.protected = true;
+    let kept = world.create(kept).await;
+    world.settle().await;
+    let uid = kept.metadata.uid.as_deref().unwrap();
+    let foreground = PropagationPolicy::Foreground;
+    world
+        .cluster
+        .delete::<KiteSnapshot>(&ObjectKey::of(&kept), uid, foreground)
+        .await
+        .unwrap();
+    world.settle().await;
+    assert_eq!(told(&status(&world, "kept").await).0, "Protected");
+    assert!(on_storage(&world, "kept").await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_without_its_disk_is_held_as_well() {
+    let world = world_on(LONGHORN).await;
+    let mut kept = snapshot_of("web", "kept");
+    kept.spec.protected = true;
+    world.create(kept).await;
+    world.settle().await;
+    switch_off(&world).await;
+    let disk = world.find::<DataVolume>(ANN, "web-disk").await.unwrap();
+    let uid = disk.metadata.uid.as_deref().unwrap();
+    world
+        .cluster
+        .delete::<DataVolume>(&ObjectKey::of(&disk), uid, PropagationPolicy::Orphan)
+        .await
+        .unwrap();
+    world.settle().await;
+    world.delete(&world.vm("web").await).await;
+    world.settle().await;
+    let claim = world.find::<PersistentVolumeClaim>(ANN, "web-disk").await;
+    assert!(claim.unwrap().metadata.deletion_timestamp.is_none());
+    assert_eq!(phase(&world, "kept").await, Some(SnapshotPhase::Ready));
+    let kept = object(&world, "kept").await;
+    let loose = json!({"spec": {"protected": false}});
+    world.edit(&kept, loose).await;
+    world.settle().await;
+    world.assert_no_trace_of("web").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_refused_ends_it_and_the_guest_goes_on() {
+    let world = world().await;
+    world.refuse("apply VolumeSnapshot");
+    world.create(snapshot_of("web", "s")).await;
+    world.settle().await;
+    pass_time(&world, 5).await;
+    world.refuse("");
+    let found = status(&world, "s").await;
+    assert_eq!(found.phase, Some(SnapshotPhase::Failed), "{found:#?}");
+    let failure = found.failure.unwrap();
+    assert!(failure.reason == "Refused" && failure.message.contains("it cannot be"));
+    assert_goes_on(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guest_that_does_not_go_on_is_asked_until_it_does() {
+    let world = world().await;
+    let refuse = Rule::fail(
+        stages::GUEST_THAWED,
+        Selector::all(),
+        "Hung",
+        "the agent hangs",
+    );
+    world.rules.add(refuse);
+    world.create(snapshot_of("web", "s")).await;
+    world.settle().await;
+    pass_time(&world, 200).await;
+    assert!(is_frozen(&world).await, "nobody else lets it go");
+    let found = status(&world, "s").await;
+    assert_eq!(found.consistency, Some(Consistency::Quiesced));
+    assert!(found.freeze.is_some());
+    world.delete(&object(&world, "s").await).await;
+    pass_time(&world, 10).await;
+    let found = status(&world, "s").await;
+    assert!(told(&found).1.contains("the agent hangs"), "{found:#?}");
+    world.rules.clear(stages::GUEST_THAWED);
+    pass_time(&world, 10).await;
+    assert_goes_on(&world).await;
+    assert!(world.all::<KiteSnapshot>().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guest_that_moves_while_it_is_frozen_goes_on_when_its_time_is_over() {
+    let world = world().await;
+    world
+        .rules
+        .add(Rule::hold(Stage::SNAPSHOT_CUT, Selector::all()));
+    world.create(snapshot_of("web", "s")).await;
+    world.settle().await;
+    assert!(is_frozen(&world).await);
+    let spec = VirtualMachineInstanceMigrationSpec {
+        vmi_name: "web".to_owned(),
+    };
+    let mut order = VirtualMachineInstanceMigration::new("drain", spec);
+    order.metadata.namespace = Some(ANN.to_owned());
+    world.create(order).await;
+    world.settle().await;
+    assert!(is_frozen(&world).await, "it has taken that along");
+    pass_time(&world, 70).await;
+    assert!(!is_frozen(&world).await);
+    world.rules.clear(Stage::SNAPSHOT_CUT);
+    world.settle().await;
+    let found = status(&world, "s").await;
+    assert_eq!(found.consistency, Some(Consistency::CrashConsistent));
+    assert_goes_on(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn windows_is_at_rest_for_ten_seconds_at_most() {
+    for (cut_after, consistency) in [
+        (3, Consistency::Quiesced),
+        (20, Consistency::CrashConsistent),
+    ] {
+        let world = world().await;
+        let disk = world.find::<DataVolume>(ANN, "web-disk").await.unwrap();
+        let windows = json!({"metadata": {"annotations": {labels::OS_FAMILY: "Windows"}}});
+        world.edit(&disk, windows).await;
+        let late = Duration::from_secs(cut_after);
+        world
+            .rules
+            .add(Rule::delay(Stage::SNAPSHOT_CUT, Selector::all(), late));
+        world.create(snapshot_of("web", "s")).await;
+        for _ in 0..10 {
+            let _ = world.pass().await;
+        }
+        pass_time(&world, 25).await;
+        let found = status(&world, "s").await;
+        assert_eq!(found.consistency, Some(consistency), "{found:#?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_a_former_s_name_leaves_the_former_s_data_alone() {
+    let world = world().await;
+    let former = world.create(snapshot_of("web", "s")).await;
+    world.settle().await;
+    let data = on_storage(&world, "s").await.unwrap();
+    // By force, as people do where a namespace does not go.
+    let bare = json!({"metadata": {"finalizers": null}});
+    world.edit(&former, bare).await;
+    world.delete(&former).await;
+    let mut again = that(Quiesce::Required);
+    again.metadata.name = Some("s".to_owned());
+    world.create(again).await;
+    world.settle().await;
+    let found = status(&world, "s").await;
+    assert_eq!(found.failure.unwrap().reason, "NameTaken");
+    let left = on_storage(&world, "s").await.unwrap();
+    assert_eq!(left.metadata.uid, data.metadata.uid);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_protected_and_deleted_while_it_is_taken_is_taken() {
+    let world = world().await;
+    let held = Rule::hold(Stage::SNAPSHOT_CUT, Selector::all());
+    world.rules.add(held);
+    let mut kept = snapshot_of("web", "s");
+    kept.spec.protected = true;
+    world.create(kept).await;
+    world.settle().await;
+    world.delete(&object(&world, "s").await).await;
+    world.settle().await;
+    world.rules.clear(Stage::SNAPSHOT_CUT);
+    world.settle().await;
+    let found = status(&world, "s").await;
+    assert_eq!(found.consistency, Some(Consistency::Quiesced));
+    assert_eq!(told(&found).0, "Protected");
+    assert_goes_on(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_cut_of_its_name_is_not_taken_for_it() {
+    let world = world_on(CEPH).await;
+    world.create(snapshot_of("web", "s")).await;
+    world.settle().await;
+    let mut taken = on_storage(&world, "s").await.unwrap();
+    world.delete(&taken).await;
+    world.settle().await;
+    (taken.metadata.uid, taken.metadata.resource_version) = (None, None);
+    (taken.metadata.finalizers, taken.metadata.managed_fields) = (None, None);
+    (taken.metadata.creation_timestamp, taken.status) = (None, None);
+    world.create(taken).await;
+    world.settle().await;
+    let found = status(&world, "s").await;
+    assert_eq!(found.phase, Some(SnapshotPhase::Lost), "{found:#?}");
 }

@@ -238,11 +238,7 @@ fn controller(installation: &Installation) -> Vec<Right> {
 pub(super) fn owns_what_is_made() -> Right {
     cluster(
         KITE,
-        [
-            "kitevirtualmachines/finalizers",
-            "kiteimages/finalizers",
-            "kitesnapshots/finalizers",
-        ],
+        ["kitevirtualmachines/finalizers", "kiteimages/finalizers"],
         ["update"],
         "to own what is made for them, where OwnerReferencesPermissionEnforcement is on, as in OpenShift",
     )

@@ -18,6 +18,9 @@ const TICK: Duration = Duration::from_secs(30);
 /// A little more than the ticks, for the margin of clocks.
 const LIMIT: Duration = Duration::from_secs(61);
 
+/// It does not go on by itself.
+const FOR_EVER: u8 = u8::MAX;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Running {
     instance: u8,
@@ -32,6 +35,8 @@ struct Running {
 /// What the API server has of the snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Object {
+    /// How often it was written: what is written back is another version.
+    version: u8,
     freeze: Option<(u8, u8)>,
     told: Option<Result<Consistency, Failed>>,
     is_leaving: bool,
@@ -110,8 +115,10 @@ enum Step {
     /// Another snapshot notes, and has the guest frozen; or lets it go on.
     AnotherFreezes,
     AnotherThaws,
-    /// The guest is moved, or has been.
+    /// The guest has moved, or runs now.
     Changes,
+    /// It is moved: nobody lets it go on by itself any more.
+    Moves,
     /// It has been waited for long enough.
     Late,
     /// Its owner deletes it.
@@ -201,8 +208,12 @@ impl World {
         match act {
             Do::Note(instance, since) if is_same && self.now.notes == view.notes => {
                 self.now.object.freeze = Some((instance, since));
+                self.now.object.version += 1;
             }
-            Do::Tell(told) if is_same => self.now.object.told = Some(told),
+            Do::Tell(told) if is_same => {
+                self.now.object.told = Some(told);
+                self.now.object.version += 1;
+            }
             Do::Note(..) | Do::Tell(_) => return None,
             Do::Freeze(instance) => {
                 let mut frozen = running(instance)?;
@@ -217,6 +228,7 @@ impl World {
                 }
                 if is_same {
                     self.now.object.freeze = None;
+                    self.now.object.version += 1;
                 }
             }
             Do::Cut(asked) => {
@@ -254,6 +266,7 @@ impl Model for Histories {
     fn init_states(&self) -> Vec<World> {
         let now = View {
             object: Object {
+                version: 0,
                 freeze: None,
                 told: None,
                 is_leaving: false,
@@ -298,6 +311,8 @@ impl Model for Histories {
         }
         if guest.is_some_and(|it| it.changes) {
             steps.push(Step::Changes);
+        } else if guest.is_some() && world.others > 0 {
+            steps.push(Step::Moves);
         }
         if world.now.is_another_on {
             steps.push(Step::AnotherThaws);
@@ -322,6 +337,7 @@ impl Model for Histories {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one step after the other")]
     fn next_state(&self, last: &World, step: Step) -> Option<World> {
         let mut world = last.clone();
         match step {
@@ -383,10 +399,17 @@ impl Model for Histories {
                 let guest = world.now.guest.as_mut()?;
                 guest.changes = false;
             }
+            Step::Moves => {
+                world.others -= 1;
+                let guest = world.now.guest.as_mut()?;
+                guest.changes = true;
+                guest.frozen_until = guest.frozen_until.map(|_| FOR_EVER);
+            }
             Step::Late => world.now.is_late = true,
             Step::Delete => {
                 world.others -= 1;
                 world.now.object.is_leaving = true;
+                world.now.object.version += 1;
             }
             Step::Prompt => {
                 let act = world.now.next(self.quiesce, world.clock)?;
@@ -464,6 +487,17 @@ impl Model for Histories {
                     let goes_on = !frozen || model.late_steps > 0 || it.others == 0;
                     let is_cleared = !failed || it.now.storage == Storage::None;
                     it.now.object.told.is_some() && goes_on && is_cleared
+                },
+            ),
+            Property::always(
+                "whose time is over goes on, whatever storage does",
+                |model: &Self, it: &World| {
+                    let is_over = it.now.object.freeze.is_some_and(|(_, since)| {
+                        let since = it.clock.saturating_sub(since);
+                        LIMIT <= TICK * u32::from(since)
+                    });
+                    let waits = it.now.next(model.quiesce, it.clock).is_none();
+                    !is_over || !waits
                 },
             ),
             Property::sometimes("quiesced", |_, it: &World| tells(it, Consistency::Quiesced)),
