@@ -11,6 +11,7 @@ mod offers;
 mod platform;
 mod power;
 mod render;
+mod snapshots;
 mod triggers;
 mod users;
 mod vms;
@@ -77,6 +78,7 @@ pub fn all() -> Vec<&'static Mutation> {
         power::ALL,
         users::ALL,
         offers::ALL,
+        snapshots::ALL,
         platform::ALL,
         leader::ALL,
         triggers::ALL,

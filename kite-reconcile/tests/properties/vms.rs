@@ -637,8 +637,8 @@ impl World {
             Step::Change(Change::Delete(object, _) | Change::DeleteUnchanged(object)) => {
                 self.take(Outcome::Gone(object));
             }
-            Step::Change(Change::Freeze { .. } | Change::Thaw { .. }) => {
-                unreachable!("VMs freeze nothing")
+            Step::Change(Change::Take(_) | Change::Freeze { .. } | Change::Thaw { .. }) => {
+                unreachable!("VMs take no snapshots")
             }
             Step::DeleteSelf => self.object.metadata.deletion_timestamp = Some(now()),
             Step::WriteStatus => {

@@ -1,0 +1,142 @@
+//! Of snapshots of VMs' disks.
+
+use super::Mutation;
+use crate::suite::Suite::{Scenarios, Sweep};
+
+const PLAN: &str = "kite-reconcile/src/snapshot/plan.rs";
+const BEGIN: &str = "kite-reconcile/src/snapshot/begin.rs";
+const TAKING: &str = "kite-reconcile/src/snapshot/taking.rs";
+const TOLD: &str = "kite-reconcile/src/snapshot/told.rs";
+const ROOM: &str = "kite-reconcile/src/snapshot/room.rs";
+const SUMMARY: &str = "kite-reconcile/src/snapshot/summary.rs";
+const OF_VM: &str = "kite-reconcile/src/vm/snapshots.rs";
+
+pub(super) const ALL: &[Mutation] = &[
+    Mutation {
+        name: "protection-forgotten",
+        what: "deletes the data of a protected snapshot when that is deleted",
+        file: PLAN,
+        edits: &[(
+            "object.spec.protected && is_there && !owner_goes(seen)",
+            "object.spec.protected && is_there && !owner_goes(seen) && false",
+        )],
+        first: (Sweep, "snapshot_kept"),
+    },
+    Mutation {
+        name: "protection-of-one-who-goes",
+        what: "keeps what was protected by an account that goes",
+        file: PLAN,
+        edits: &[(
+            "object.spec.protected && is_there && !owner_goes(seen)",
+            "object.spec.protected && is_there",
+        )],
+        first: (Scenarios, "snapshots::an_account"),
+    },
+    Mutation {
+        name: "disk-not-held",
+        what: "deletes a VM's disk though a snapshot needs it that is to be kept",
+        file: OF_VM,
+        edits: &[(
+            "Fate::NeedsDisk(_) => Left::Leaving,",
+            "Fate::NeedsDisk(_) => Left::Nothing,",
+        )],
+        first: (Sweep, "snapshot_kept"),
+    },
+    Mutation {
+        name: "snapshots-unseen-for-none",
+        what: "takes snapshots that it has not looked at for none",
+        file: OF_VM,
+        edits: &[(
+            "if seen.snapshots.is_none() {",
+            "if seen.snapshots.is_none() && seen.machine.is_some() {",
+        )],
+        first: (Scenarios, "snapshots::"),
+    },
+    Mutation {
+        name: "snapshots-left-behind",
+        what: "leaves a VM's snapshots behind when it goes",
+        file: OF_VM,
+        edits: &[(
+            "Fate::Goes(it) => Left::DeleteUnchanged(it.clone().into())",
+            "Fate::Goes(_) => Left::Nothing",
+        )],
+        first: (Scenarios, "snapshots::they_go"),
+    },
+    Mutation {
+        name: "note-without-a-lease",
+        what: "has a guest frozen that another snapshot has frozen",
+        file: TAKING,
+        edits: &[(
+            "is_another_on: seen.lease.is_some() && !is_lease_ours(object, seen),",
+            "is_another_on: seen.lease.is_none() && is_lease_ours(object, seen),",
+        )],
+        first: (Scenarios, "snapshots::two_of"),
+    },
+    Mutation {
+        name: "thaw-believed",
+        what: "takes the note of a freeze away before the guest was asked to go on",
+        file: PLAN,
+        edits: &[("if self.seen.thawed {", "if !self.seen.thawed {")],
+        first: (Scenarios, "snapshots::of_a_vm_that_runs"),
+    },
+    Mutation {
+        name: "windows-for-a-minute",
+        what: "believes that Windows stays at rest for a minute",
+        file: TAKING,
+        edits: &[(
+            "OsFamily::Windows => LIMIT_OF_WINDOWS,",
+            "OsFamily::Windows => LIMIT,",
+        )],
+        first: (Scenarios, "snapshots::windows"),
+    },
+    Mutation {
+        name: "copy-called-done-believed",
+        what: "takes a snapshot of a disk on which nothing has run",
+        file: TAKING,
+        edits: &[(
+            "|| chosen.outlives_disk && phase == Some(\"Succeeded\")",
+            "|| phase == Some(\"Succeeded\")",
+        )],
+        first: (Scenarios, "snapshots::of_a_disk"),
+    },
+    Mutation {
+        name: "word-of-storage-believed",
+        what: "calls a snapshot ready whose data went with the disk",
+        file: SUMMARY,
+        edits: &[(
+            "(claim != Some(&source.claim_uid)).then(|| {",
+            "(claim.is_some() && claim != Some(&source.claim_uid)).then(|| {",
+        )],
+        first: (Scenarios, "snapshots::data_that"),
+    },
+    Mutation {
+        name: "another-cut-for-it",
+        what: "takes another cut of its name for what it was told of",
+        file: SUMMARY,
+        edits: &[(
+            "!is_leaving && told.is_none_or(|told| it.metadata.uid.as_ref() == Some(told))",
+            "!is_leaving && told.is_none_or(|told| !told.is_empty())",
+        )],
+        first: (Scenarios, "snapshots::another_cut"),
+    },
+    Mutation {
+        name: "told-lost-with-the-status",
+        what: "judges anew what was told, once the status is lost",
+        file: TOLD,
+        edits: &[(
+            "let told = of_status.or_else(|| snapshot::consistency(own?));",
+            "let told = of_status.or_else(|| snapshot::consistency(own?).filter(|_| false));",
+        )],
+        first: (Scenarios, "snapshots::what_is_told"),
+    },
+    Mutation {
+        name: "snapshots-beyond-the-quota",
+        what: "gives each of those who ask at once what is left for one",
+        file: ROOM,
+        edits: &[(
+            "let all: u64 = others().fold(0, |sum, it| sum.saturating_add(it.charge()));",
+            "let all: u64 = others().filter(|it| it.status.as_ref().is_some_and(|it| it.granted)).fold(0, |sum, it| sum.saturating_add(it.charge()));",
+        )],
+        first: (Scenarios, "snapshots::quotas"),
+    },
+];
