@@ -17,8 +17,11 @@ use crate::vm::KEYS_REPLACED;
 /// told.
 const ON_ITS_WAY: &[&str] = &[
     "Cloning",
+    "Completing",
+    "Cutting",
     "Deleting",
     "DiskNotReady",
+    "Freezing",
     "Growing",
     "Importing",
     "NotMade",

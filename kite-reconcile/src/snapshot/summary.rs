@@ -11,6 +11,9 @@ use super::{
     told::error_of,
 };
 
+/// Why a snapshot is not ready with which storage has trouble, as it says itself.
+const FAILING: &str = "StorageFailing";
+
 impl Draft<'_> {
     /// The summary, with the phase in the status.
     pub(super) fn sum_up(&mut self) -> NewCondition {
@@ -44,7 +47,7 @@ impl Draft<'_> {
             let words = error_of(taken);
             if let Some(words) = words {
                 let message = format!("storage has not cut yet, and tries again: {words}");
-                return no(phase, "Cutting", message);
+                return no(phase, FAILING, message);
             }
             return waits(phase, "Pending", "the snapshot is being taken");
         };
@@ -53,13 +56,20 @@ impl Draft<'_> {
         }
         let status = taken.and_then(|it| it.status.as_ref());
         if status.is_none_or(|it| it.ready_to_use != Some(true)) {
-            let message = match error_of(taken) {
-                Some(words) => format!(
-                    "it is taken, and storage does not say that disks can be made from it: {words}"
+            let (reason, message) = match error_of(taken) {
+                Some(words) => (
+                    FAILING,
+                    format!(
+                        "it is taken, and storage does not say that disks can be made from it: \
+                         {words}"
+                    ),
                 ),
-                None => "it is taken, and storage prepares it".to_owned(),
+                None => (
+                    "Completing",
+                    "it is taken, and storage prepares it".to_owned(),
+                ),
             };
-            return no(SnapshotPhase::Completing, "Completing", message);
+            return no(SnapshotPhase::Completing, reason, message);
         }
         let how = match (consistency, &self.status.consistency_note) {
             (Consistency::Offline, _) => "the VM was off".to_owned(),

@@ -60,6 +60,7 @@ export const reasons = {
   "reason.DiskLeaving": "Somebody has deleted the disk. It goes when the VM is off: save what is on it.",
   "reason.DiskUnmanaged": "The disk can be used, and nothing on it is lost. It cannot grow, as the object that manages it is gone.",
   "reason.SecretsLeft": "The VM goes, but not its keys: the controller may not see Secrets in this namespace.",
+  "reason.SnapshotsKept": "The VM is off and goes with the last of the snapshots that are to be kept: they need its disk.",
   "reason.WaitingForStart": "The disk is filled when the VM is first started.",
   "reason.DiskNotReady": "It waits for the disk.",
   "reason.Filled": "The disk is ready.",

@@ -58,6 +58,7 @@ export const reasons: Record<keyof typeof english, string> = {
   "reason.DiskLeaving": "누군가 디스크를 삭제했습니다. VM이 꺼지면 없어지므로 내용을 저장하세요.",
   "reason.DiskUnmanaged": "디스크를 쓸 수 있고 잃은 내용은 없습니다. 디스크를 관리하는 객체가 없어져 크기를 늘릴 수는 없습니다.",
   "reason.SecretsLeft": "VM은 삭제되지만 키는 남습니다. 컨트롤러가 이 네임스페이스의 Secret을 볼 수 없습니다.",
+  "reason.SnapshotsKept": "VM은 꺼져 있으며, 보관할 마지막 스냅샷과 함께 삭제됩니다. 스냅샷에 이 VM의 디스크가 필요합니다.",
   "reason.WaitingForStart": "디스크는 VM을 처음 시작할 때 채워집니다.",
   "reason.DiskNotReady": "디스크를 기다리고 있습니다.",
   "reason.Filled": "디스크가 준비되었습니다.",
