@@ -39,7 +39,8 @@ export function QuotaFields({ quota }: { quota: Quota }) {
 
 /** The quota that was typed, if it is another one. */
 export function readQuota(data: FormData, before: Quota): Quota | undefined {
-  const quota = {
+  const quota: Quota = {
+    ...before,
     vms: Number(given(data, "quotaVms") ?? before.vms),
     cpu: Number(given(data, "quotaCpu") ?? before.cpu),
     memory: given(data, "quotaMemory") ?? before.memory,
