@@ -1,17 +1,12 @@
 //! How a snapshot is taken of which nothing is told yet.
 
-use std::time::Duration;
-
-use k8s_openapi::{
-    api::{coordination::v1::Lease, core::v1::PersistentVolumeClaim},
-    apimachinery::pkg::apis::meta::v1::Time,
-};
+use k8s_openapi::{api::core::v1::PersistentVolumeClaim, apimachinery::pkg::apis::meta::v1::Time};
 use kite_core::{
     crd::{FreezeStatus, KiteVirtualMachine, Quiesce, SnapshotFailure, SnapshotSource},
-    labels, names,
+    names,
     quantity::Bytes,
 };
-use kite_disks::taking::{Before, Failed, Guest, Next, take};
+use kite_disks::taking::{Before, Consistency, Failed, Guest, Next, take};
 use kite_render::snapshot as render;
 use kube::{ResourceExt as _, api::PropagationPolicy};
 
@@ -28,9 +23,6 @@ use crate::{
     refused::Refused,
     standing::guarded,
 };
-
-/// How old a Lease is that nobody has any more: its snapshot was taken off the cluster by force.
-const FORGOTTEN: Duration = Duration::from_secs(3600);
 
 impl<'a> Draft<'a> {
     /// Goes on with one of which this is told.
@@ -60,14 +52,31 @@ impl<'a> Draft<'a> {
             (Next::Freeze(instance), _) => self.freeze(instance),
             (Next::Cut(before), _) => self.ask_storage(before, chosen.as_ref()),
             (Next::Tell(found), _) => self.tell(found),
-            (Next::Thaw(instance), _) => self.let_go_on(instance),
+            (Next::Thaw(instance), told) => {
+                self.let_go_on(instance);
+                if told.is_some() && !self.seen.thawed {
+                    // A guest that hangs may take long.
+                    self.note_consistency();
+                }
+            }
+            // Others wait for the Lease.
             (Next::Discard, _) => {
-                self.discards();
+                let _ = self.gives_lease_back() || self.discards();
             }
         }
     }
 
-    fn tell(&mut self, found: Result<kite_disks::taking::Consistency, Failed>) {
+    fn tell(&mut self, found: Result<Consistency, Failed>) {
+        let before = self.own().and_then(render::before);
+        let was_noted = before.is_some_and(|it| it.frozen.is_some());
+        let mut found = found;
+        if found == Err(Failed::NotAtRest) && was_noted && self.status.freeze.is_none() {
+            // The note goes only once something is told: the status is lost, and what was told
+            // may have been that it is good.
+            found = Ok(Consistency::CrashConsistent);
+            let lost = "what was known of it is lost".to_owned();
+            self.status.consistency_note = Some(lost);
+        }
         let why_not_frozen = self.refusal().map(ToOwned::to_owned);
         let taken = self.own();
         tell(&mut self.status, found, taken, why_not_frozen.as_deref());
@@ -113,7 +122,7 @@ impl<'a> Draft<'a> {
             .as_ref()
             .filter(|_| !is_lease_ours(self.object(), self.seen))
         {
-            if is_forgotten(lease, self.seen.now) {
+            if self.seen.lease_is_forgotten {
                 let forgotten = AnyObject::from(lease.clone());
                 let delete = Change::Delete(forgotten, PropagationPolicy::Background);
                 self.steps.push(Step::Change(delete));
@@ -189,6 +198,15 @@ impl<'a> Draft<'a> {
         };
         let claim = names::disk(&self.object().spec.vm);
         let desired = render::volume_snapshot(&self.snapshot, &claim, chosen.class, &before);
+        if let Some(freeze) = self
+            .status
+            .freeze
+            .clone()
+            .filter(|_| before.frozen.is_none())
+        {
+            // Its time is over, and the request may take long to be heard.
+            self.let_go_on(&freeze.instance_uid);
+        }
         let ask = Change::Take(Box::new(guarded(&desired, None)));
         self.steps.push(Step::Change(ask));
     }
@@ -309,15 +327,6 @@ impl<'a> Draft<'a> {
         }
         Some(vm)
     }
-}
-
-/// Whether nobody can be taking a snapshot by this Lease any more.
-fn is_forgotten(lease: &Lease, now: jiff::Timestamp) -> bool {
-    let since = lease.spec.as_ref().and_then(|it| it.acquire_time.as_ref());
-    let since = since.map(|it| Duration::try_from(now.duration_since(it.0)));
-    let labels = lease.metadata.labels.as_ref();
-    let is_kites = labels.is_some_and(|all| all.contains_key(labels::SNAPSHOT_UID));
-    is_kites && since.is_some_and(|it| it.is_ok_and(|it| it > FORGOTTEN))
 }
 
 /// The size of the disk, with which the snapshot's owner is charged: as the VM has it, else as

@@ -7,7 +7,7 @@ use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, Listed, Object, ObjectKey},
     crd::{KiteSnapshot, KiteUser, KiteVirtualMachine},
     kubevirt::{VirtualMachine, VirtualMachineInstance},
-    names,
+    labels, names,
     volume_snapshot::VolumeSnapshot,
 };
 use kite_render::{Snapshot, snapshot};
@@ -51,6 +51,9 @@ pub struct Observed {
     pub taken: Option<VolumeSnapshot>,
     /// The Lease of who may have the VM's guest frozen.
     pub lease: Option<Lease>,
+    /// Whether the snapshot that has the Lease is gone: somebody has taken it off the cluster
+    /// by force.
+    pub lease_is_forgotten: bool,
     /// The VM's machine; only looked at while the snapshot is taken.
     pub machine: Option<VirtualMachine>,
     /// Its instance, likewise.
@@ -112,28 +115,49 @@ impl Observed {
     ) -> Result<(), ClusterError> {
         let vm = &*object.spec.vm;
         let disk = names::disk(vm);
-        self.vm = find(cluster, object, vm).await?;
-        self.disk = find(cluster, object, &disk).await?;
-        self.claim = find(cluster, object, &disk).await?;
-        if self.vm.is_none() || self.disk.is_none() || self.claim.is_none() {
-            // That something is not there ends it for good.
-            (self.vm, self.disk, self.claim) = uncached(async {
-                let vm = find(cluster, object, vm).await?;
-                let found = find(cluster, object, &disk).await?;
-                Ok::<_, ClusterError>((vm, found, find(cluster, object, &disk).await?))
-            })
-            .await?;
-        }
         let lease = names::freeze_lease(vm);
-        (self.lease, self.taken, self.machine, self.instance) = uncached(async {
-            let lease = find(cluster, object, &lease).await?;
+        if let Some(user) = names::user_of_namespace(&object.namespace().unwrap_or_default()) {
+            // Whose quota is spent ends it for good, and so does whatever is not there.
+            self.owner = uncached(cluster.get_opt(&ObjectKey::cluster(user))).await?;
+        }
+        (self.vm, self.disk, self.claim) = uncached(async {
+            let vm = find(cluster, object, vm).await?;
+            let found = find(cluster, object, &disk).await?;
+            Ok::<_, ClusterError>((vm, found, find(cluster, object, &disk).await?))
+        })
+        .await?;
+        self.lease = uncached(find(cluster, object, &lease)).await?;
+        self.look_at_holder(object, cluster).await?;
+        (self.taken, self.machine, self.instance) = uncached(async {
             let taken = find(cluster, object, &object.name_any()).await?;
             let machine = find(cluster, object, vm).await?;
             let instance = find(cluster, object, vm).await?;
-            Ok::<_, ClusterError>((lease, taken, machine, instance))
+            Ok::<_, ClusterError>((taken, machine, instance))
         })
         .await?;
         self.look_at_room(object, cluster).await
+    }
+
+    /// Looks whether another snapshot that has the Lease is still there.
+    async fn look_at_holder<C: Cluster>(
+        &mut self,
+        object: &KiteSnapshot,
+        cluster: &C,
+    ) -> Result<(), ClusterError> {
+        let labels = self
+            .lease
+            .as_ref()
+            .and_then(|it| it.metadata.labels.as_ref());
+        let of = |key: &str| labels.and_then(|all| all.get(key)).cloned();
+        let (Some(name), Some(uid)) = (of(labels::SNAPSHOT_NAME), of(labels::SNAPSHOT_UID)) else {
+            return Ok(());
+        };
+        if Some(&uid) == object.metadata.uid.as_ref() {
+            return Ok(());
+        }
+        let holder: Option<KiteSnapshot> = uncached(find(cluster, object, &name)).await?;
+        self.lease_is_forgotten = holder.is_none_or(|it| it.uid() != Some(uid));
+        Ok(())
     }
 
     /// The VM's disk, if the claim is its own.

@@ -178,7 +178,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Whether the Lease had to be given back first.
-    fn gives_lease_back(&mut self) -> bool {
+    pub(super) fn gives_lease_back(&mut self) -> bool {
         let Some(lease) = &self.seen.lease else {
             return false;
         };
@@ -214,7 +214,7 @@ impl<'a> Draft<'a> {
 
     /// What is left of one that was not taken.
     fn clear_away(&mut self) {
-        if self.discards() || self.gives_lease_back() {
+        if self.gives_lease_back() || self.discards() {
             return;
         }
         if self.goes() {
@@ -273,7 +273,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Has what was told stand beside the data, too: it outlives the status.
-    fn note_consistency(&mut self) {
+    pub(super) fn note_consistency(&mut self) {
         let (Some(taken), Some(consistency)) = (self.own(), self.status.consistency) else {
             return;
         };

@@ -155,21 +155,18 @@ pub(super) fn taking<'a>(
 /// Whether all of the disk's data is known to be there: a guest runs on it or has run, or the
 /// disk is filled by storage whose copies are there at once.
 fn is_proven(object: &KiteSnapshot, seen: &Observed, chosen: &Chosen<'_>) -> bool {
-    let Some(uid) = seen
-        .claim
-        .as_ref()
-        .and_then(|it| it.metadata.uid.as_deref())
-    else {
+    let Some(claim) = &seen.claim else {
         return false;
     };
+    let uid = claim.metadata.uid.as_deref();
     let status = seen.vm.as_ref().and_then(|it| it.status.as_ref());
     let noted = status.and_then(|it| it.disk.as_ref()?.has_run_on.as_deref());
     let phase = seen
         .own_disk()
         .and_then(|it| it.status.as_ref()?.phase.as_deref());
     let runs = seen.instance.as_ref();
-    runs.is_some_and(|it| runs_on(it, &object.spec.vm))
-        || noted == Some(uid)
+    runs.is_some_and(|it| runs_on(it, &object.spec.vm, claim))
+        || noted.is_some() && noted == uid
         || chosen.outlives_disk && phase == Some("Succeeded")
 }
 

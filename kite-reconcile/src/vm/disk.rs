@@ -112,12 +112,21 @@ fn made(draft: &mut VmDraft<'_>) -> bool {
 /// Uid of the claim on which a guest runs: until one has, a copy may be called done that is
 /// still on its way.
 fn claim_in_use(vm: &Vm<'_>, seen: &Observed) -> Option<String> {
-    seen.instance.as_ref().filter(|it| runs_on(it, vm.name))?;
-    quota::own_claim(seen)?.metadata.uid.clone()
+    let claim = quota::own_claim(seen)?;
+    let instance = seen.instance.as_ref()?;
+    runs_on(instance, vm.name, claim).then(|| claim.metadata.uid.clone())?
 }
 
-/// Whether an instance runs on the disk of the VM of this name.
-pub(crate) fn runs_on(instance: &VirtualMachineInstance, vm: &str) -> bool {
+/// Whether an instance runs on this claim, which is that of the disk of the VM of this name:
+/// not on a former one.
+pub(crate) fn runs_on(
+    instance: &VirtualMachineInstance,
+    vm: &str,
+    claim: &PersistentVolumeClaim,
+) -> bool {
+    if instance.metadata.creation_timestamp < claim.metadata.creation_timestamp {
+        return false;
+    }
     let status = instance.status.as_ref();
     let name = names::disk(vm);
     let mut volumes = instance.spec.volumes.iter();

@@ -18,14 +18,16 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kite_core::{
-    crd::{self, KiteImage, KiteUser, KiteVirtualMachine},
+    crd::{self, KiteImage, KiteSnapshot, KiteUser, KiteVirtualMachine},
     gateway_api::HttpRoute,
     labels,
 };
 use kite_render::install::{Manifest, PART_OF, Process, PrometheusRule, ServiceMonitor};
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Preconditions},
+    api::{
+        ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions,
+    },
 };
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
@@ -210,8 +212,10 @@ pub async fn remove(
         for kind in &workloads {
             removal.clear(kind, Which::BesideController).await?;
         }
+        removal.clear(&kind::<KiteUser>(), Which::All).await?;
+        removal.unprotect_snapshots().await?;
         for kind in [
-            kind::<KiteUser>(),
+            kind::<KiteSnapshot>(),
             kind::<KiteVirtualMachine>(),
             kind::<KiteImage>(),
         ] {
@@ -350,6 +354,30 @@ impl<'a, T: FnMut(&ObjectName, Removed)> Removal<'a, T> {
             Ok(_) => (self.told)(&name, Removed::Deleted),
             Err(error) if is_absent(&error) => {}
             Err(error) => return Err(Error::of(&name, error)),
+        }
+        Ok(())
+    }
+
+    /// Lets go what would wait for its owner's word, where all data is to go.
+    async fn unprotect_snapshots(&self) -> Result<(), Error> {
+        let kind = kind::<KiteSnapshot>();
+        let loose = serde_json::json!({"spec": {"protected": false}});
+        for object in self.find(&kind, Which::All).await? {
+            if self.dry_run || object.data["spec"]["protected"] != true {
+                continue;
+            }
+            let namespace = object.namespace().unwrap_or_default();
+            let api: Api<DynamicObject> =
+                Api::namespaced_with(self.client.clone(), &namespace, &kind);
+            let patch = Patch::Merge(&loose);
+            let done = api
+                .patch(&object.name_any(), &PatchParams::default(), &patch)
+                .await;
+            match done {
+                Ok(_) => {}
+                Err(error) if is_absent(&error) => {}
+                Err(error) => return Err(Error::of(&ObjectName::found(&kind, &object), error)),
+            }
         }
         Ok(())
     }

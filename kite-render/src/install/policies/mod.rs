@@ -149,7 +149,12 @@ fn finalizers(namespace: &str) -> Policy {
         about: vec![
             (
                 crd::GROUP,
-                vec!["kiteusers", "kitevirtualmachines", "kiteimages"],
+                vec![
+                    "kiteusers",
+                    "kitevirtualmachines",
+                    "kiteimages",
+                    "kitesnapshots",
+                ],
                 vec!["UPDATE"],
             ),
             ("networking.k8s.io", vec!["networkpolicies"], vec!["UPDATE"]),
@@ -178,7 +183,11 @@ fn namespaces() -> Policy {
     let (label, prefix) = (labels::USER_NAME, names::user_namespace(""));
     Policy {
         name: "kite-vm-namespaces",
-        about: vec![(crd::GROUP, vec!["kitevirtualmachines"], vec!["CREATE"])],
+        about: vec![(
+            crd::GROUP,
+            vec!["kitevirtualmachines", "kitesnapshots"],
+            vec!["CREATE"],
+        )],
         when: Vec::new(),
         rules: vec![(
             format!(
