@@ -255,6 +255,19 @@ proptest! {
         world.to_rest(nothing_is_lost_unasked)?;
     }
 
+    /// What was not looked at may be there, and need the disk.
+    #[test]
+    fn no_disk_goes_before_its_snapshots_were_looked_at((mut world, _) in world()) {
+        world.seen.snapshots = None;
+        world.to_rest(|world, step| {
+            let Step::Change(Change::Delete(object, _)) = step else {
+                return Ok(());
+            };
+            let has_data = matches!(object.kind(), "DataVolume" | "PersistentVolumeClaim");
+            law(!(has_data && world.is_deleting()), "it is deleted unseen")
+        })?;
+    }
+
     #[test]
     fn what_belongs_to_others_is_left_alone((mut world, _) in world()) {
         world.to_rest(|world, step| {

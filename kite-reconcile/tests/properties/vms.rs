@@ -494,6 +494,7 @@ prop_compose! {
                 image: image(of_image),
                 claims: claims(reservation::of_vm(&vm), &how, stale),
                 instance: instance(of_instance, machine.as_ref()),
+                snapshots: Some(Vec::new()),
                 made: Made {
                     key_secret: place(keys::secret(&vm, &some_keys()), at.keys),
                     cloud_init: place(cloud_init::secret(&vm, &some_keys(), OsFamily::Debian).unwrap(), at.user_data),
@@ -546,6 +547,7 @@ impl World {
             image: image(Image::Ready),
             claims: claims(wanted, &how, false),
             now: now().0,
+            snapshots: Some(Vec::new()),
             ..Observed::default()
         };
         Self {

@@ -1,7 +1,7 @@
 //! Of snapshots of VMs' disks.
 
 use super::Mutation;
-use crate::suite::Suite::{Scenarios, Sweep};
+use crate::suite::Suite::{Properties, Scenarios, Sweep};
 
 const PLAN: &str = "kite-reconcile/src/snapshot/plan.rs";
 const BEGIN: &str = "kite-reconcile/src/snapshot/begin.rs";
@@ -50,7 +50,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if seen.snapshots.is_none() {",
             "if seen.snapshots.is_none() && seen.machine.is_some() {",
         )],
-        first: (Scenarios, "snapshots::"),
+        first: (Properties, "vm_laws::no_disk"),
     },
     Mutation {
         name: "snapshots-left-behind",
