@@ -4,7 +4,6 @@ use super::Mutation;
 use crate::suite::Suite::{Properties, Scenarios, Sweep};
 
 const PLAN: &str = "kite-reconcile/src/snapshot/plan.rs";
-const BEGIN: &str = "kite-reconcile/src/snapshot/begin.rs";
 const TAKING: &str = "kite-reconcile/src/snapshot/taking.rs";
 const TOLD: &str = "kite-reconcile/src/snapshot/told.rs";
 const ROOM: &str = "kite-reconcile/src/snapshot/room.rs";
