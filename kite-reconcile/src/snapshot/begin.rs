@@ -1,4 +1,4 @@
-//! How a snapshot is taken of which nothing is told yet.
+//! How a snapshot is taken: what is to be done next, in steps.
 
 use k8s_openapi::{api::core::v1::PersistentVolumeClaim, apimachinery::pkg::apis::meta::v1::Time};
 use kite_core::{
@@ -8,7 +8,7 @@ use kite_core::{
 };
 use kite_disks::taking::{Before, Consistency, Failed, Guest, Next, take};
 use kite_render::snapshot as render;
-use kube::{ResourceExt as _, api::PropagationPolicy};
+use kube::ResourceExt as _;
 
 use super::{
     plan::{AT_ONCE, Draft, SOON},
@@ -18,7 +18,6 @@ use super::{
     told::{Told, tell},
 };
 use crate::{
-    objects::AnyObject,
     plan::{Change, Step},
     refused::Refused,
     standing::guarded,
@@ -116,16 +115,11 @@ impl<'a> Draft<'a> {
                 "Cutting",
                 "storage has been asked, and has not cut yet",
             );
-        } else if let Some(lease) = self
-            .seen
-            .lease
-            .as_ref()
-            .filter(|_| !is_lease_ours(self.object(), self.seen))
+        } else if let Some(lease) = &self.seen.lease
+            && !is_lease_ours(self.object(), self.seen)
         {
             if self.seen.lease_is_forgotten {
-                let forgotten = AnyObject::from(lease.clone());
-                let delete = Change::Delete(forgotten, PropagationPolicy::Background);
-                self.steps.push(Step::Change(delete));
+                self.delete(lease.clone().into());
                 return;
             }
             let message = "waiting until another snapshot has let the VM's guest go on";
@@ -198,12 +192,8 @@ impl<'a> Draft<'a> {
         };
         let claim = names::disk(&self.object().spec.vm);
         let desired = render::volume_snapshot(&self.snapshot, &claim, chosen.class, &before);
-        if let Some(freeze) = self
-            .status
-            .freeze
-            .clone()
-            .filter(|_| before.frozen.is_none())
-        {
+        let noted = self.status.freeze.clone();
+        if let Some(freeze) = noted.filter(|_| before.frozen.is_none() && !self.seen.thawed) {
             // Its time is over, and the request may take long to be heard.
             self.let_go_on(&freeze.instance_uid);
         }

@@ -13,10 +13,16 @@ use kite_core::{
 use kite_render::{Snapshot, snapshot};
 use kube::{ResourceExt as _, api::ListParams};
 
-use super::storage::StorageSeen;
+use super::{
+    storage::StorageSeen,
+    told::{own, told},
+};
 use crate::{
     Error,
-    cache::{reading::read_since, uncached},
+    cache::{
+        reading::{as_known, read_since},
+        uncached,
+    },
     objects::AnyObject,
     plan::{Outcome, Refusal},
 };
@@ -32,7 +38,7 @@ pub struct Observed {
     pub now: Timestamp,
     /// The user in whose namespace it is, if it is a user's.
     pub owner: Option<KiteUser>,
-    /// The VM of the name in its spec; only looked at until it is taken.
+    /// The VM of the name in its spec; only looked at before storage is asked.
     pub vm: Option<KiteVirtualMachine>,
     /// The VM's disk; only looked at until it is taken.
     pub disk: Option<DataVolume>,
@@ -73,34 +79,18 @@ impl Observed {
     /// [`Error::Cluster`] if the API server refuses a read, [`Error::Render`] if the object has
     /// no name, namespace or uid.
     pub async fn read<C: Cluster>(object: &KiteSnapshot, cluster: &C) -> Result<Self, Error> {
-        let Snapshot {
-            namespace, name, ..
-        } = Snapshot::of(object)?;
-        let vm = &*object.spec.vm;
-        let own = |name: &str| ObjectKey::namespaced(namespace, name);
-        let owner = match names::user_of_namespace(namespace) {
-            Some(user) => cluster.get_opt(&ObjectKey::cluster(user)).await?,
-            None => None,
-        };
-        let taken = cluster.get_opt(&own(name)).await?;
+        let snapshot = Snapshot::of(object)?;
         let mut seen = Self {
-            owner,
-            lease: cluster.get_opt(&own(&names::freeze_lease(vm))).await?,
-            taken,
+            taken: find(cluster, object, snapshot.name).await?,
             ..Self::default()
         };
-        let status = object.status.as_ref();
-        let is_told = status.is_some_and(|it| it.failure.is_some() || it.consistency.is_some());
-        if is_told
-            || seen
-                .taken
-                .as_ref()
-                .and_then(snapshot::consistency)
-                .is_some()
-        {
+        if told(object, own(&snapshot, seen.taken.as_ref())).is_some() {
+            seen.owner = owner(cluster, snapshot.namespace).await?;
+            let lease = names::freeze_lease(&object.spec.vm);
+            seen.lease = find(cluster, object, &lease).await?;
             seen.look_at_what_was_taken(object, cluster).await?;
         } else {
-            seen.look_at_what_is_taken(object, cluster).await?;
+            uncached(seen.look_at_what_is_taken(object, cluster)).await?;
         }
         Ok(seen)
     }
@@ -114,28 +104,44 @@ impl Observed {
         cluster: &C,
     ) -> Result<(), ClusterError> {
         let vm = &*object.spec.vm;
-        let disk = names::disk(vm);
-        let lease = names::freeze_lease(vm);
-        if let Some(user) = names::user_of_namespace(&object.namespace().unwrap_or_default()) {
-            // Whose quota is spent ends it for good, and so does whatever is not there.
-            self.owner = uncached(cluster.get_opt(&ObjectKey::cluster(user))).await?;
+        self.taken = find(cluster, object, &object.name_any()).await?;
+        self.owner = owner(cluster, &object.namespace().unwrap_or_default()).await?;
+        self.disk = find(cluster, object, &names::disk(vm)).await?;
+        if self.taken.is_none() {
+            self.look_at_what_it_takes(object, cluster).await?;
         }
-        (self.vm, self.disk, self.claim) = uncached(async {
-            let vm = find(cluster, object, vm).await?;
-            let found = find(cluster, object, &disk).await?;
-            Ok::<_, ClusterError>((vm, found, find(cluster, object, &disk).await?))
-        })
-        .await?;
-        self.lease = uncached(find(cluster, object, &lease)).await?;
+        self.machine = find(cluster, object, vm).await?;
+        self.instance = find(cluster, object, vm).await?;
+        Ok(())
+    }
+
+    /// Looks at what it takes to ask storage. What is not there ends it for good.
+    async fn look_at_what_it_takes<C: Cluster>(
+        &mut self,
+        object: &KiteSnapshot,
+        cluster: &C,
+    ) -> Result<(), ClusterError> {
+        let vm = &*object.spec.vm;
+        self.vm = find(cluster, object, vm).await?;
+        self.claim = find(cluster, object, &names::disk(vm)).await?;
+        self.lease = find(cluster, object, &names::freeze_lease(vm)).await?;
         self.look_at_holder(object, cluster).await?;
-        (self.taken, self.machine, self.instance) = uncached(async {
-            let taken = find(cluster, object, &object.name_any()).await?;
-            let machine = find(cluster, object, vm).await?;
-            let instance = find(cluster, object, vm).await?;
-            Ok::<_, ClusterError>((taken, machine, instance))
-        })
-        .await?;
-        self.look_at_room(object, cluster).await
+        if let Some(claim) = &self.claim {
+            let mut storage = as_known(StorageSeen::read(claim, cluster)).await?;
+            if storage.choose().is_err() {
+                storage = StorageSeen::read(claim, cluster).await?;
+            }
+            self.storage = Some(storage);
+        }
+        let is_granted = object.status.as_ref().is_some_and(|it| it.granted);
+        if self.owner.is_some() && !is_granted {
+            let told = object.metadata.resource_version.as_deref();
+            let since = told.and_then(|version| version.parse().ok());
+            let known = as_known(read_since(since, siblings(cluster, object)));
+            let (found, are_current) = known.await;
+            self.take_siblings(found?, are_current);
+        }
+        Ok(())
     }
 
     /// Looks whether another snapshot that has the Lease is still there.
@@ -155,7 +161,7 @@ impl Observed {
         if Some(&uid) == object.metadata.uid.as_ref() {
             return Ok(());
         }
-        let holder: Option<KiteSnapshot> = uncached(find(cluster, object, &name)).await?;
+        let holder: Option<KiteSnapshot> = find(cluster, object, &name).await?;
         self.lease_is_forgotten = holder.is_none_or(|it| it.uid() != Some(uid));
         Ok(())
     }
@@ -190,32 +196,6 @@ impl Observed {
             Some(claim) => Some(claim),
             None => uncached(find(cluster, object, &source.claim)).await?,
         };
-        Ok(())
-    }
-
-    /// Looks at what it takes to ask storage, before that is asked.
-    async fn look_at_room<C: Cluster>(
-        &mut self,
-        object: &KiteSnapshot,
-        cluster: &C,
-    ) -> Result<(), ClusterError> {
-        if self.taken.is_some() {
-            return Ok(());
-        }
-        if let Some(claim) = &self.claim {
-            let mut storage = StorageSeen::read(claim, cluster).await?;
-            if storage.choose().is_err() {
-                storage = uncached(StorageSeen::read(claim, cluster)).await?;
-            }
-            self.storage = Some(storage);
-        }
-        let is_granted = object.status.as_ref().is_some_and(|it| it.granted);
-        if self.owner.is_some() && !is_granted {
-            let told = object.metadata.resource_version.as_deref();
-            let since = told.and_then(|version| version.parse().ok());
-            let (found, are_current) = read_since(since, siblings(cluster, object)).await;
-            self.take_siblings(found?, are_current);
-        }
         Ok(())
     }
 
@@ -285,6 +265,14 @@ async fn find<K: Object, C: Cluster>(
     cluster
         .get_opt(&ObjectKey::namespaced(namespace, name))
         .await
+}
+
+/// The user in whose namespace it is, if it is a user's.
+async fn owner<C: Cluster>(cluster: &C, namespace: &str) -> Result<Option<KiteUser>, ClusterError> {
+    match names::user_of_namespace(namespace) {
+        Some(user) => cluster.get_opt(&ObjectKey::cluster(user)).await,
+        None => Ok(None),
+    }
 }
 
 async fn siblings<C: Cluster>(

@@ -15,7 +15,7 @@ use kube::api::PropagationPolicy;
 use super::{
     observe::Observed,
     taking::is_lease_ours,
-    told::{Told, error_of, told},
+    told::{Told, error_of, own, told},
 };
 use crate::{
     Error,
@@ -23,7 +23,7 @@ use crate::{
     plan::{Change, Plan, Step},
     refused::Refused,
     stage::{Finalizer, RESYNC},
-    standing::{Standing, guarded, standing},
+    standing::guarded,
     unreadable::unreadable,
 };
 
@@ -114,9 +114,7 @@ impl<'a> Draft<'a> {
 
     /// The request to storage, if it is this snapshot's.
     pub(super) fn own(&self) -> Option<&'a VolumeSnapshot> {
-        let taken = self.seen.taken.as_ref()?;
-        let like = self.snapshot.metadata(self.snapshot.name.to_owned());
-        (standing(&taken.metadata, &like) != Standing::Foreign).then_some(taken)
+        own(&self.snapshot, self.seen.taken.as_ref())
     }
 
     fn go_on(&mut self) {
@@ -163,7 +161,7 @@ impl<'a> Draft<'a> {
                 "the guest is asked to go on, which is tried again until it does or has stopped: {}",
                 refused.why
             );
-            self.wait(AT_ONCE, "Thawing", message);
+            self.wait(SOON, "Thawing", message);
             return;
         }
         let thaw = Change::Thaw {
@@ -191,7 +189,7 @@ impl<'a> Draft<'a> {
         true
     }
 
-    fn delete(&mut self, what: AnyObject) {
+    pub(super) fn delete(&mut self, what: AnyObject) {
         let delete = Change::Delete(what, PropagationPolicy::Background);
         self.steps.push(Step::Change(delete));
     }
@@ -256,10 +254,7 @@ impl<'a> Draft<'a> {
 
     /// One that was taken, and stays.
     fn settle(&mut self) {
-        if self.gives_lease_back() {
-            return;
-        }
-        if self.ends_in_time() {
+        if self.gives_lease_back() || self.ends_in_time() {
             return;
         }
         self.note_consistency();

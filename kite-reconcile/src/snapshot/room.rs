@@ -13,6 +13,7 @@ use kite_core::{
 use kube::ResourceExt as _;
 
 use super::observe::Observed;
+use crate::vm::{age, gibibytes};
 
 /// What is said to a snapshot that needs so much room.
 pub(super) enum Room {
@@ -38,11 +39,11 @@ pub(super) fn room(object: &KiteSnapshot, seen: &Observed, size: &Bytes) -> Room
     };
     let quota = match &seen.owner {
         Some(owner) if owner.spec.unreadable.is_none() => owner.spec.effective_quota(),
-        Some(_) => return none("QuotaUnknown", &format!("KiteUser {user} cannot be read")),
-        None => return none("QuotaUnknown", &format!("there is no KiteUser {user}")),
+        Some(_) => return unknown(&format!("KiteUser {user} cannot be read")),
+        None => return unknown(&format!("there is no KiteUser {user}")),
     };
     if let Some(unread) = &seen.unread_sibling {
-        return none("QuotaUnknown", &format!("KiteSnapshot {unread}"));
+        return unknown(&format!("KiteSnapshot {unread}"));
     }
     let limit = quota.snapshot_disk();
     let others = || seen.siblings.iter().filter(|it| it.uid() != object.uid());
@@ -60,35 +61,38 @@ pub(super) fn room(object: &KiteSnapshot, seen: &Observed, size: &Bytes) -> Room
     }
     // Who asked later sees this one, and gives way.
     let comes_first = |it: &&KiteSnapshot| {
-        it.status.as_ref().is_some_and(|it| it.granted) || age(it) < age(object)
+        it.status.as_ref().is_some_and(|it| it.granted) || age(&it.metadata) < age(&object.metadata)
     };
     let least = others().filter(comes_first);
     let least = least.fold(0, |sum: u64, it| sum.saturating_add(it.charge()));
     if has_asked && fits(least) {
         return Room::Wait;
     }
-    let taken = all >> 30;
     none(
         "QuotaExceeded",
-        &format!(
-            "the snapshot needs {size}, the user's other snapshots have {taken}Gi, and the quota \
-             is {limit}"
+        format!(
+            "the snapshot needs {size}, the user's other snapshots have {}, and the quota is \
+             {limit}: delete other snapshots, or ask an administrator for more \
+             (spec.quota.snapshotDisk of the KiteUser), and create another one",
+            gibibytes(all)
         ),
     )
 }
 
-fn none(reason: &str, why: &str) -> Room {
-    Room::None(SnapshotFailure {
-        reason: reason.to_owned(),
-        message: format!(
-            "{why}: delete other snapshots, or ask an administrator for more \
-             (spec.quota.snapshotDisk of the KiteUser), and create another one"
+/// That it is not known how much room there is.
+fn unknown(why: &str) -> Room {
+    none(
+        "QuotaUnknown",
+        format!(
+            "what is left of the quota is not known, since {why}: an administrator must mend \
+             that; create another snapshot then"
         ),
-    })
+    )
 }
 
-/// All snapshots agree on the order in which they are served.
-fn age(it: &KiteSnapshot) -> (Option<jiff::Timestamp>, Option<&str>) {
-    let created = it.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    (created, it.metadata.name.as_deref())
+fn none(reason: &str, message: String) -> Room {
+    Room::None(SnapshotFailure {
+        reason: reason.to_owned(),
+        message,
+    })
 }

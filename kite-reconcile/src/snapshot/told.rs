@@ -5,9 +5,12 @@ use kite_core::{
     volume_snapshot::VolumeSnapshot,
 };
 use kite_disks::taking::{self, Failed};
-use kite_render::snapshot;
+use kite_render::{Snapshot, snapshot};
 
-use crate::reports;
+use crate::{
+    reports,
+    standing::{Standing, standing},
+};
 
 /// What is told of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +19,15 @@ pub(super) enum Told {
     Taken(Consistency),
     /// There is none.
     Failed,
+}
+
+/// The request to storage of this name, if it is the snapshot's.
+pub(super) fn own<'a>(
+    snapshot: &Snapshot<'_>,
+    taken: Option<&'a VolumeSnapshot>,
+) -> Option<&'a VolumeSnapshot> {
+    let like = snapshot.metadata(snapshot.name.to_owned());
+    taken.filter(|it| standing(&it.metadata, &like) != Standing::Foreign)
 }
 
 /// What is told already. Should the status be lost, its own request to storage says it.

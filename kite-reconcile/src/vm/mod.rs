@@ -53,6 +53,7 @@ pub(crate) use self::blockers::is_moving;
 pub(crate) use self::disk::{claim_size, runs_on};
 pub(crate) use self::login::KEYS_REPLACED;
 pub(crate) use self::offer::{is_fulfilled, is_of as is_claim_of};
+pub(crate) use self::quota::{age, gibibytes};
 pub use self::{
     made::Made,
     observe::{ImageSeen, Observed},

@@ -43,6 +43,7 @@ use kite_core::{
 use kite_render::Vm;
 
 pub(super) use self::holding::{overhead, own_claim};
+pub(crate) use self::judge::{age, gibibytes};
 use self::{
     holding::{given_disk, held, in_use},
     judge::Judge,

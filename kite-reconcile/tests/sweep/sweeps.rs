@@ -479,3 +479,19 @@ fn show() {
         Err(finding) => println!("{finding}"),
     }
 }
+
+/// Else nothing would be asked of what is told of a guest at rest.
+#[test]
+fn a_guest_is_at_rest_in_snapshots_without_a_fault() {
+    let run = simulation(snapshots::snapshot_life, 1).run(Plan::none(), 0);
+    assert!(run.violations.is_empty(), "{:#?}", run.violations);
+    let told = |state: &kite_fake::state::Snapshot| {
+        let all = state
+            .objects()
+            .filter(|(kind, ..)| kind.plural == "kitesnapshots");
+        let told = all.map(|(_, _, it)| it.value()["status"]["consistency"].clone());
+        told.filter(|it| it == "Quiesced").count()
+    };
+    let most = run.states.iter().map(told).max();
+    assert_eq!(most, Some(2));
+}

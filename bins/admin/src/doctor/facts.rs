@@ -17,6 +17,7 @@ use k8s_openapi::{
 use kite_core::{
     crd::{KiteImage, KitePlatform, KitePlatformSpec},
     names,
+    volume_snapshot::VolumeSnapshotClass,
 };
 use kite_render::install::Process;
 use kube::{
@@ -97,7 +98,7 @@ pub struct Facts {
     /// Classes of volumes.
     pub storage_classes: Seen<Vec<StorageClass>>,
     /// Classes of snapshots of volumes.
-    pub snapshot_classes: Seen<Vec<DynamicObject>>,
+    pub snapshot_classes: Seen<Vec<VolumeSnapshotClass>>,
     /// What CDI knows of the `StorageClasses`.
     pub storage_profiles: Seen<Vec<DynamicObject>>,
     /// Classes of Ingresses.
@@ -152,7 +153,6 @@ impl Facts {
         let definitions = all(client).await;
         let kubevirt = dynamic(client, ("kubevirt.io", "v1", "KubeVirt")).await;
         let cdi = dynamic(client, ("cdi.kubevirt.io", "v1beta1", "CDI")).await;
-        let snapshot = ("snapshot.storage.k8s.io", "v1", "VolumeSnapshotClass");
         let profile = ("cdi.kubevirt.io", "v1beta1", "StorageProfile");
         let (platform, unread_settings) = settings_of(Seen::of(
             Api::all(client.clone()).get(names::PLATFORM).await,
@@ -172,7 +172,7 @@ impl Facts {
             pods: some_pods(client).await,
             daemon_sets: all(client).await,
             storage_classes: all(client).await,
-            snapshot_classes: dynamic(client, snapshot).await,
+            snapshot_classes: all(client).await,
             storage_profiles: dynamic(client, profile).await,
             ingress_classes: all(client).await,
             gateways: dynamic(client, GATEWAY).await,

@@ -1,9 +1,9 @@
 //! Where the disks of VMs are.
 
 use k8s_openapi::api::storage::v1::StorageClass;
-use kite_core::names;
+use kite_core::{names, volume_snapshot::VolumeSnapshotClass};
 use kite_disks::class::{Bond, Class, NoClass, Storage, choose};
-use kube::{ResourceExt as _, api::DynamicObject};
+use kube::ResourceExt as _;
 
 use super::{
     Aim,
@@ -153,7 +153,7 @@ fn snapshots(facts: &Facts, class: &StorageClass) -> Finding {
         provisioner: &class.provisioner,
         profile: profile.and_then(|it| it.data["status"]["snapshotClass"].as_str()),
     };
-    let classes: Vec<&DynamicObject> = facts
+    let classes: Vec<&VolumeSnapshotClass> = facts
         .snapshot_classes
         .known()
         .into_iter()
@@ -190,7 +190,7 @@ fn snapshots(facts: &Facts, class: &StorageClass) -> Finding {
             ),
         );
     }
-    let retains = |it: &&DynamicObject| it.data["deletionPolicy"] == "Retain";
+    let retains = |it: &&VolumeSnapshotClass| it.deletion_policy.as_deref() == Some("Retain");
     if classes
         .into_iter()
         .filter(retains)
@@ -219,16 +219,11 @@ fn snapshots(facts: &Facts, class: &StorageClass) -> Finding {
     )
 }
 
-fn class_of(class: &DynamicObject) -> Class<'_> {
-    let default = "snapshot.storage.kubernetes.io/is-default-class";
-    let word = |at: &str| class.data.pointer(at).and_then(|it| it.as_str());
+fn class_of(class: &VolumeSnapshotClass) -> Class<'_> {
     Class {
         name: class.metadata.name.as_deref().unwrap_or_default(),
-        driver: word("/driver").unwrap_or_default(),
-        is_default: class
-            .annotations()
-            .get(default)
-            .is_some_and(|it| it == "true"),
-        kind: word("/parameters/type"),
+        driver: &class.driver,
+        is_default: class.is_default(),
+        kind: class.parameters.get("type").map(String::as_str),
     }
 }

@@ -12,6 +12,7 @@ use k8s_openapi::{
 };
 use kite_admin::doctor::{Aim, Facts, Report, Seen, State, examine, judge};
 use kite_core::crd::{self, KiteImage, KitePlatform};
+use kite_core::volume_snapshot::VolumeSnapshotClass;
 use kite_fake::FakeCluster;
 use kite_fake_kubevirt::{cdi_definitions, kubevirt_definitions};
 use kite_render::install::{Installation, Manifest};
@@ -155,9 +156,9 @@ fn windows() -> KiteImage {
     serde_json::from_value(json!({"metadata": {"name": "windows-11"}, "spec": spec})).unwrap()
 }
 
-fn snapshot_class(facts: &mut Facts, change: impl FnOnce(&mut serde_json::Value)) {
+fn snapshot_class(facts: &mut Facts, change: impl FnOnce(&mut VolumeSnapshotClass)) {
     if let Seen::Known(classes) = &mut facts.snapshot_classes {
-        change(&mut classes[0].data);
+        change(&mut classes[0]);
     }
 }
 
@@ -319,7 +320,11 @@ fn cases() -> [Case; 21] {
         ),
         (
             "snapshots that stay on the storage",
-            |it| snapshot_class(it, |class| class["deletionPolicy"] = json!("Retain")),
+            |it| {
+                snapshot_class(it, |class| {
+                    class.deletion_policy = Some("Retain".to_owned());
+                });
+            },
             "snapshots",
             State::Warning,
         ),
@@ -351,7 +356,9 @@ fn cases() -> [Case; 21] {
                 if let Seen::Known(classes) = &mut it.storage_classes {
                     "driver.longhorn.io".clone_into(&mut classes[0].provisioner);
                 }
-                snapshot_class(it, |class| class["driver"] = json!("driver.longhorn.io"));
+                snapshot_class(it, |class| {
+                    "driver.longhorn.io".clone_into(&mut class.driver);
+                });
             },
             "snapshots",
             State::Warning,

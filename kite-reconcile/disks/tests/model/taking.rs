@@ -484,7 +484,7 @@ impl Model for Histories {
                         .is_some_and(|guest| guest.frozen_until.is_some());
                     let failed = it.now.object.told.is_some_and(|it| it.is_err());
                     // What acts late may freeze it once more, until it goes on by itself.
-                    let goes_on = !frozen || model.late_steps > 0 || it.others == 0;
+                    let goes_on = !frozen || model.late_steps > 0 || it.now.is_another_on;
                     let is_cleared = !failed || it.now.storage == Storage::None;
                     it.now.object.told.is_some() && goes_on && is_cleared
                 },

@@ -29,7 +29,7 @@ pub(super) const ALL: &[Mutation] = &[
             "object.spec.protected && is_there && !owner_goes(seen)",
             "object.spec.protected && is_there",
         )],
-        first: (Scenarios, "snapshots::an_account"),
+        first: (Scenarios, "keeping::an_account"),
     },
     Mutation {
         name: "disk-not-held",
@@ -59,7 +59,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Fate::Goes(it) => Left::DeleteUnchanged(it.clone().into())",
             "Fate::Goes(_) => Left::Nothing",
         )],
-        first: (Scenarios, "snapshots::they_go"),
+        first: (Scenarios, "keeping::they_go"),
     },
     Mutation {
         name: "note-without-a-lease",
@@ -69,14 +69,14 @@ pub(super) const ALL: &[Mutation] = &[
             "is_another_on: seen.lease.is_some() && !is_lease_ours(object, seen),",
             "is_another_on: seen.lease.is_none() && is_lease_ours(object, seen),",
         )],
-        first: (Scenarios, "snapshots::two_of"),
+        first: (Scenarios, "taking::two_of"),
     },
     Mutation {
         name: "thaw-believed",
         what: "takes the note of a freeze away before the guest was asked to go on",
         file: PLAN,
         edits: &[("if self.seen.thawed {", "if !self.seen.thawed {")],
-        first: (Scenarios, "snapshots::of_a_vm_that_runs"),
+        first: (Scenarios, "taking::of_a_vm_that_runs"),
     },
     Mutation {
         name: "windows-for-a-minute",
@@ -86,7 +86,7 @@ pub(super) const ALL: &[Mutation] = &[
             "OsFamily::Windows => LIMIT_OF_WINDOWS,",
             "OsFamily::Windows => LIMIT,",
         )],
-        first: (Scenarios, "snapshots::windows"),
+        first: (Scenarios, "taking::windows"),
     },
     Mutation {
         name: "copy-called-done-believed",
@@ -96,7 +96,7 @@ pub(super) const ALL: &[Mutation] = &[
             "|| chosen.outlives_disk && phase == Some(\"Succeeded\")",
             "|| phase == Some(\"Succeeded\")",
         )],
-        first: (Scenarios, "snapshots::of_a_disk"),
+        first: (Scenarios, "taking::of_a_disk"),
     },
     Mutation {
         name: "word-of-storage-believed",
@@ -106,7 +106,7 @@ pub(super) const ALL: &[Mutation] = &[
             "(claim != Some(&source.claim_uid)).then(|| {",
             "(claim.is_some() && claim != Some(&source.claim_uid)).then(|| {",
         )],
-        first: (Scenarios, "snapshots::data_that"),
+        first: (Scenarios, "keeping::data_that"),
     },
     Mutation {
         name: "another-cut-for-it",
@@ -116,7 +116,7 @@ pub(super) const ALL: &[Mutation] = &[
             "!is_leaving && told.is_none_or(|told| it.metadata.uid.as_ref() == Some(told))",
             "!is_leaving && told.is_none_or(|told| !told.is_empty())",
         )],
-        first: (Scenarios, "snapshots::another_cut"),
+        first: (Scenarios, "keeping::another_cut"),
     },
     Mutation {
         name: "told-lost-with-the-status",
@@ -126,7 +126,7 @@ pub(super) const ALL: &[Mutation] = &[
             "let told = of_status.or_else(|| snapshot::consistency(own?));",
             "let told = of_status.or_else(|| snapshot::consistency(own?).filter(|_| false));",
         )],
-        first: (Scenarios, "snapshots::what_is_told"),
+        first: (Scenarios, "keeping::what_is_told"),
     },
     Mutation {
         name: "snapshots-beyond-the-quota",
@@ -136,6 +136,6 @@ pub(super) const ALL: &[Mutation] = &[
             "let all: u64 = others().fold(0, |sum, it| sum.saturating_add(it.charge()));",
             "let all: u64 = others().filter(|it| it.status.as_ref().is_some_and(|it| it.granted)).fold(0, |sum, it| sum.saturating_add(it.charge()));",
         )],
-        first: (Scenarios, "snapshots::quotas"),
+        first: (Scenarios, "keeping::quotas"),
     },
 ];

@@ -6,6 +6,7 @@ use kite_core::{
     names,
 };
 use kite_render::Vm;
+use kube::api::ObjectMeta;
 
 use super::{ALL, Answer, Field};
 use crate::vm::observe::Observed;
@@ -38,7 +39,7 @@ impl<'a> Judge<'a> {
             if other.metadata.uid.as_deref() == Some(vm.uid) {
                 continue;
             }
-            let is_first = age(other) < age(vm.object);
+            let is_first = age(&other.metadata) < age(&vm.object.metadata);
             let is_leaving = other.metadata.deletion_timestamp.is_some();
             others = others.plus(other.charge());
             least = least.plus(if is_first || is_leaving {
@@ -51,7 +52,7 @@ impl<'a> Judge<'a> {
                 first.push(other);
             }
         }
-        first.sort_by(|a, b| age(a).cmp(&age(b)));
+        first.sort_by(|a, b| age(&a.metadata).cmp(&age(&b.metadata)));
         // What the VM itself has, the others cannot get.
         let own = Charge::from(held);
         let bound = quota.unwrap_or_default();
@@ -123,10 +124,10 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// All VMs agree on the order in which they are served.
-fn age(vm: &KiteVirtualMachine) -> (Option<jiff::Timestamp>, Option<&str>) {
-    let created = vm.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    (created, vm.metadata.name.as_deref())
+/// By what all objects of a kind agree on the order in which they are served.
+pub(crate) fn age(meta: &ObjectMeta) -> (Option<jiff::Timestamp>, Option<&str>) {
+    let created = meta.creation_timestamp.as_ref().map(|time| time.0);
+    (created, meta.name.as_deref())
 }
 
 /// What all are charged with when `other`, which is among them, gets what it asks
@@ -178,7 +179,7 @@ fn spelled(field: Field, amount: u64) -> String {
 }
 
 /// In tenths of a gibibyte, rounded up.
-fn gibibytes(bytes: u64) -> String {
+pub(crate) fn gibibytes(bytes: u64) -> String {
     let tenths = (u128::from(bytes) * 10).div_ceil(1 << 30);
     match tenths % 10 {
         0 => format!("{}Gi", tenths / 10),

@@ -196,8 +196,8 @@ fn namespaces() -> Policy {
                  request.namespace == '{prefix}' + namespaceObject.metadata.labels['{label}']"
             ),
             format!(
-                "metadata.namespace: VMs are in their owner's namespace, which Kite makes for a \
-                 KiteUser: use {prefix}<user>"
+                "metadata.namespace: VMs and their snapshots are in their owner's namespace, which \
+                 Kite makes for a KiteUser: use {prefix}<user>"
             ),
         )],
     }
