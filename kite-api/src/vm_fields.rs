@@ -43,8 +43,8 @@ pub(crate) enum Edited {
 
 fields! {
     // The password is none of the spec's in requests and answers; restarts are requests of
-    // their own.
-    hidden ssh_password_hash, restarted_at, unreadable;
+    // their own, and restores are asked for by kubectl alone.
+    hidden ssh_password_hash, restarted_at, restore, unreadable;
 
     /// How many CPUs it is to have.
     cpu: u32 = "cpu", New::Sized, Edited::By(Action::EditVm);

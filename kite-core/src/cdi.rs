@@ -75,6 +75,9 @@ pub struct StorageProfileStatus {
 /// `DataSource` that it keeps: the name of the cron.
 pub const DATA_IMPORT_CRON_LABEL: &str = "cdi.kubevirt.io/dataImportCron";
 
+/// Annotation by which CDI fills a disk at once, and not when a pod first uses it.
+pub const BIND_AT_ONCE: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
+
 /// CRDs of the kinds in this module, for an API server that has no CDI: their
 /// fields are kept as they come and not judged.
 pub fn crds() -> Vec<CustomResourceDefinition> {

@@ -40,6 +40,15 @@ pub const INSTANCE: &str = "hy3ons.github.io/instance";
 /// when it was cloned. Images come and go; the guest stays what it is.
 pub const OS_FAMILY: &str = "hy3ons.github.io/os-family";
 
+/// Annotation of a VM's disk that was made for a restore: the time by which that was asked for.
+pub const MADE_FOR: &str = "hy3ons.github.io/made-for";
+/// Annotation of a VM's disk, and of its machine for the disk that it runs on: when it became
+/// the VM's, and by which restore, as JSON. The first disk has none until there is another.
+pub const DISK_MARK: &str = "hy3ons.github.io/disk-mark";
+/// Annotation of a VM's disk that was made for a restore: the uid of its claim, once a guest
+/// has run on that. Then all of its data is there.
+pub const HAS_RUN_ON: &str = "hy3ons.github.io/has-run-on";
+
 /// Annotation of the network policy around what a user's VMs reach: the cluster's own addresses
 /// that it closes, as JSON, each with when it opens where nobody names it any more.
 pub const CLOSED_ADDRESSES: &str = "hy3ons.github.io/closed-addresses";

@@ -100,6 +100,34 @@ pub fn disk(vm: &str) -> String {
     format!("{vm}-disk")
 }
 
+/// `DataVolume` (and PVC) of the VM's disk of this number: each restore makes another one.
+/// The first is [`disk`]'s.
+///
+/// ```
+/// use kite_core::names;
+///
+/// assert_eq!(names::disk_of("web", 1), "web-disk");
+/// assert_eq!(names::disk_of("web", 2), "web-disk-2");
+/// assert_eq!(names::number_of_disk("web", "web-disk-2"), Some(2));
+/// assert_eq!(names::number_of_disk("web", "web-disk-02"), None);
+/// ```
+pub fn disk_of(vm: &str, number: u32) -> String {
+    match number {
+        0 | 1 => disk(vm),
+        number => format!("{vm}-disk-{number}"),
+    }
+}
+
+/// The number of the VM's disk of this name, if a disk of the VM's could have it.
+pub fn number_of_disk(vm: &str, name: &str) -> Option<u32> {
+    let rest = name.strip_prefix(vm)?.strip_prefix("-disk")?;
+    let number = match rest.strip_prefix('-') {
+        Some(number) => number.parse().ok()?,
+        None => 1,
+    };
+    (disk_of(vm, number) == name).then_some(number)
+}
+
 /// Secret with the key pairs of a VM, see [`key_secret`].
 pub fn ssh_key_secret(vm: &str) -> String {
     format!("{vm}-ssh-key")

@@ -15,7 +15,7 @@ use k8s_openapi::api::{
     rbac::v1::RoleBinding,
 };
 use kite_core::{
-    cdi::StorageProfile,
+    cdi::{DataVolume, StorageProfile},
     cert_manager,
     cluster::Object,
     conditions,
@@ -209,6 +209,13 @@ fn indexers<K: Object>() -> Option<Indexers<K>> {
         return Some(Indexers {
             namespace: false,
             labels: &[labels::VM_NAMESPACE, labels::USER_NAME],
+            functions: |_| Vec::new(),
+        });
+    }
+    if is::<K, DataVolume>() || is::<K, PersistentVolumeClaim>() {
+        return Some(Indexers {
+            namespace: true,
+            labels: &[labels::VM_NAME],
             functions: |_| Vec::new(),
         });
     }

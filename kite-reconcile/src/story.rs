@@ -5,7 +5,7 @@ use kite_core::{
     conditions::find,
     crd::{
         platform_condition::GATEWAY_HOST_KEY_KEPT,
-        vm_condition::{ACCESSIBLE, DISK_READY, EXPIRED, EXPOSED, READY},
+        vm_condition::{ACCESSIBLE, DISK_READY, EXPIRED, EXPOSED, READY, RESTORED},
     },
 };
 
@@ -30,6 +30,7 @@ const ON_ITS_WAY: &[&str] = &[
     "Reserving",
     "Resizing",
     "Restarting",
+    "Restoring",
     "Starting",
     "Stopping",
     "Waiting",
@@ -40,6 +41,9 @@ const ON_ITS_WAY: &[&str] = &[
     "WaitingForStart",
     "WaitingForVolumeBinding",
 ];
+
+/// Reasons of the condition `Restored` that need somebody.
+const RESTORE_REFUSED: &[&str] = &["CopyFailed", "NoFormerDisk", "SnapshotUnusable"];
 
 /// Reason of the condition `Expired` while there is time left, but not much.
 const EXPIRES_SOON: &str = "ExpiresSoon";
@@ -77,6 +81,9 @@ pub fn story(old: &[Condition], new: &[Condition]) -> Vec<EventRecord> {
             // All else of it says that there was nothing to log in with from the start.
             (ACCESSIBLE, "False") if now.reason == KEYS_REPLACED => {
                 Some(record(Severity::Warning, KEYS_REPLACED, now))
+            }
+            (RESTORED, "False") if RESTORE_REFUSED.contains(&now.reason.as_str()) => {
+                Some(record(Severity::Warning, &now.reason, now))
             }
             (GATEWAY_HOST_KEY_KEPT, "False") => {
                 let reason = format!("GatewayHostKey{}", now.reason);

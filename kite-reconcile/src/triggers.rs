@@ -40,7 +40,7 @@ use kite_core::{
     names::{self, VmClaim},
     volume_snapshot::{VolumeSnapshot, VolumeSnapshotClass},
 };
-use kite_render::{isolation, machine};
+use kite_render::{isolation, machine, restore};
 use kube::{
     ResourceExt as _,
     runtime::{
@@ -123,12 +123,15 @@ pub fn virtual_machines<L: Listener<KiteVirtualMachine>>(listener: L) -> L {
             }
         })
         .on(everything(), || {
-            // A VM that goes waits for its snapshots.
+            // A VM that goes waits for its snapshots, and one that is restored for one of them.
             |snapshot: &KiteSnapshot, vms: &_| {
                 let key = (snapshot.namespace(), snapshot.spec.vm.as_str());
+                let name = snapshot.name_any();
                 select(vms, |vm: &KiteVirtualMachine| {
-                    vm.metadata.deletion_timestamp.is_some()
-                        && (vm.namespace(), vm.name_any().as_str()) == key
+                    let restore = vm.spec.restore.as_ref();
+                    let is_asked = restore.and_then(|it| it.snapshot.as_ref()) == Some(&name);
+                    let waits = vm.metadata.deletion_timestamp.is_some() || is_asked;
+                    waits && (vm.namespace(), vm.name_any().as_str()) == key
                 })
             }
         })
@@ -202,7 +205,21 @@ pub fn snapshots<L: Listener<KiteSnapshot>>(listener: L) -> L {
             }
         })
         // With some drivers what was taken of a disk is gone with it.
-        .on(managed(), || |o: &DataVolume, all: &_| of_leaving(all, o))
+        .on(managed(), || {
+            |o: &DataVolume, all: &_| {
+                let mut concerned = of_leaving(all, o);
+                // Those that go wait for what is copied from them.
+                if let Some(source) = restore::copy_of(o) {
+                    let namespace = o.namespace();
+                    concerned.extend(select(all, |it: &KiteSnapshot| {
+                        it.metadata.deletion_timestamp.is_some()
+                            && it.metadata.namespace == namespace
+                            && it.name_any() == source
+                    }));
+                }
+                concerned
+            }
+        })
         .on(managed(), || {
             |o: &PersistentVolumeClaim, all: &_| of_leaving(all, o)
         })

@@ -11,7 +11,7 @@ use kite_core::{
         PowerState, VmPhase,
     },
     kubevirt::{VirtualMachine, VirtualMachineInstance},
-    labels,
+    labels, names,
 };
 use kite_reconcile::{
     claims::{ClaimState, Claims, WantedClaim},
@@ -136,7 +136,7 @@ fn status(step: &Value, disk_phase: Option<&str>, power: PowerState) -> KiteVirt
             }),
             // CDI makes it before it fills it.
             claim: disk_phase.map(|_| {
-                let mut claim = disk::grown_claim(&vm, &vm.object.spec.disk);
+                let mut claim = disk::grown_claim(&vm, &names::disk(vm.name), &vm.object.spec.disk);
                 claim.metadata.labels = disk::metadata(&vm).labels;
                 claim
             }),

@@ -59,13 +59,13 @@ pub fn metadata(vm: &Vm<'_>) -> ObjectMeta {
     metadata
 }
 
-/// The disk's claim with a `size`, and nothing else: applied over the claim that CDI
-/// made, it grows it. The size is the volume's: for a file system it is larger than
-/// the disk that is to have room in it.
-pub fn grown_claim(vm: &Vm<'_>, size: &Bytes) -> PersistentVolumeClaim {
+/// The claim of the VM's disk of this name with a `size`, and nothing else: applied over the
+/// claim that CDI made, it grows it. The size is the volume's: for a file system it is larger
+/// than the disk that is to have room in it.
+pub fn grown_claim(vm: &Vm<'_>, disk: &str, size: &Bytes) -> PersistentVolumeClaim {
     PersistentVolumeClaim {
         metadata: ObjectMeta {
-            name: Some(names::disk(vm.name)),
+            name: Some(disk.to_owned()),
             namespace: Some(vm.namespace.to_owned()),
             ..ObjectMeta::default()
         },
@@ -81,9 +81,17 @@ pub fn grown_claim(vm: &Vm<'_>, size: &Bytes) -> PersistentVolumeClaim {
 /// `StorageProfile` of the class.
 pub(crate) fn storage(bytes: &Bytes, platform: &KitePlatformSpec) -> StorageSpec {
     StorageSpec {
+        storage_class_name: Some(platform.storage_class().to_owned()),
+        ..sized(bytes)
+    }
+}
+
+/// The same of the default class.
+pub(crate) fn sized(bytes: &Bytes) -> StorageSpec {
+    StorageSpec {
         access_modes: Vec::new(),
         resources: Some(requests(bytes)),
-        storage_class_name: Some(platform.storage_class().to_owned()),
+        storage_class_name: None,
     }
 }
 

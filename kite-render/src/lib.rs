@@ -45,7 +45,7 @@
 //! | [`keys`], [`cloud_init`] | how the gateway enters a guest, and how the guest learns it |
 //! | [`disk`], [`machine`], [`migration`] | the VM itself, and its way to another size |
 //! | [`windows`] | what is different for Windows guests |
-//! | [`snapshot`] | its disk as it was at one moment |
+//! | [`snapshot`], [`restore`] | its disk as it was at one moment, and one made from that |
 //! | [`service`], [`exposure`] | how it is reached |
 //! | [`install`] | an installation of Kite: its processes, their rights, policies, settings |
 //! | [`reservation`] | claims of which there can be one |
@@ -71,6 +71,7 @@ mod owner;
 pub mod platform;
 pub mod quota;
 pub mod reservation;
+pub mod restore;
 pub mod service;
 pub mod snapshot;
 pub mod windows;

@@ -28,7 +28,8 @@ const MIB: u128 = 1 << 20;
 /// A `ResourceQuota` counts what *pods and claims* request, which is more than
 /// the sum of the VMs' specs: a launcher pod needs memory for QEMU and page
 /// tables, CDI adds room for a file system and, while it clones, holds a second
-/// claim of the same size. The number of VMs is counted exactly.
+/// claim of the same size; and beside a disk that is restored there is the former one. The
+/// number of VMs is counted exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Overhead {
@@ -48,6 +49,8 @@ pub struct Overhead {
     pub disk_per_mille: u32,
     /// Whether to leave room for the second claim that CDI holds while it clones.
     pub clone_room: bool,
+    /// Whether to leave room for the former disk of each VM that is restored.
+    pub restore_room: bool,
 }
 
 impl Default for Overhead {
@@ -61,6 +64,7 @@ impl Default for Overhead {
             // CDI's 6 % are of the claim, and this is of the disk.
             disk_per_mille: 64,
             clone_room: true,
+            restore_room: true,
         }
     }
 }
@@ -144,7 +148,7 @@ pub fn resource_quota(user: &User<'_>, given: &Given, overhead: &Overhead) -> Re
     let memory = overhead.memory(all.memory, vms) + overhead.memory(given.most.memory, moving);
     let cpu = overhead.cpu(all.cpu, vms) + overhead.cpu(given.most.cpu, moving);
     let disk = with_per_mille(u128::from(all.disk), overhead.disk_per_mille)
-        * if overhead.clone_room { 2 } else { 1 };
+        * (1 + u128::from(overhead.clone_room) + u128::from(overhead.restore_room));
     let hard = [
         (VMS, number(quota.vms)),
         (SNAPSHOTS, number(quota.most_snapshots())),

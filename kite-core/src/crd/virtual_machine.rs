@@ -134,6 +134,11 @@ pub struct KiteVirtualMachineSpec {
         regex(pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
     )]
     pub offer: Option<String>,
+    /// Has the disk be made anew from a snapshot, or the one before put back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("has(self.snapshot) != has(self.disk)").message("restore must name either a snapshot or a former disk: set the other one to null"))]
+    #[x_kube(validation = Rule::new("self.at > oldSelf.at || (self.at == oldSelf.at && has(self.snapshot) == has(oldSelf.snapshot) && (!has(self.snapshot) || self.snapshot == oldSelf.snapshot) && has(self.disk) == has(oldSelf.disk) && (!has(self.disk) || self.disk == oldSelf.disk))").message("restore.at must be later than before for another restore: set it to the present time"))]
+    pub restore: Option<RestoreRequest>,
     /// Which fields of what is stored cannot be read, and why: what is here in their
     /// place is a stand-in. Never written.
     #[serde(skip)]
@@ -180,9 +185,40 @@ impl KiteVirtualMachineSpec {
             start_on_connect: false,
             ssh_login: SshLogin::default(),
             offer: None,
+            restore: None,
             unreadable: None,
         }
     }
+}
+
+/// For how long a VM's former disk is kept when its spec does not say.
+pub const KEEP_FORMER_DISK: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
+
+/// What a VM's disk is to be made from anew, once.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct RestoreRequest {
+    /// Name of a `KiteSnapshot` of this VM. The disk is copied from it while the VM runs on,
+    /// and the VM is restarted on the copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub snapshot: Option<String>,
+    /// Name of a former disk, out of `status.formerDisks`, to take a restore back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub disk: Option<String>,
+    /// When it is asked for, in RFC 3339, such as `2026-05-04T08:00:00Z`: the present time. Each
+    /// later time is another request, which is carried out once; one of the future is carried
+    /// out when that has come.
+    #[serde(deserialize_with = "crate::time::required")]
+    #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("restore.at must be before the year 9000: set it to the present time"))]
+    pub at: Time,
+    /// For how long the disk that was the VM's before is kept from when the VM runs on the new
+    /// one: a span such as `2h`, from 10m to a year; `24h` if not given. The restore can be
+    /// taken back for so long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('10m') && duration(self) <= duration('8784h')").message("restore.keep must be from 10m to 8784h (a year), such as 24h"))]
+    pub keep: Option<Span>,
 }
 
 /// What a login to a VM takes.
@@ -239,6 +275,9 @@ pub struct KiteVirtualMachineStatus {
     /// Its root disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskStatus>,
+    /// Disks that were the VM's before a restore, and are kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former_disks: Vec<FormerDisk>,
     /// What the VM has been granted of its owner's quota, and is charged with. It
     /// keeps that though the quota becomes smaller. Absent for a VM that is no
     /// user's.
@@ -265,7 +304,8 @@ pub struct KiteVirtualMachineStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdleStatus>,
     /// `Ready`, `Reserved`, `ImageReady`, `DiskReady`, `VirtualMachineReady`, `Exposed`,
-    /// `Expired`, `Idle`, `OfferClaimed`, `RestartRequired`, `Resizing`, `Accessible`.
+    /// `Expired`, `Idle`, `OfferClaimed`, `RestartRequired`, `Resizing`, `Accessible`,
+    /// `Restored`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     #[serde(deserialize_with = "crate::time::conditions")]
@@ -387,6 +427,28 @@ pub struct DiskStatus {
     pub progress: Option<String>,
 }
 
+/// A disk that was a VM's before a restore.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct FormerDisk {
+    /// Name of the `DataVolume` and its PVC: `spec.restore.disk` takes it back.
+    pub name: String,
+    /// The size that it was made with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<String>,
+    /// When it goes. Absent while that is not known: it goes no sooner than a guest has run on
+    /// the VM's present disk, and while no snapshot needs it.
+    #[serde(
+        default,
+        deserialize_with = "crate::time::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub kept_until: Option<Time>,
+    /// Whether snapshots need it, so that it stays.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needed_by_snapshots: bool,
+}
+
 /// How a VM is reached.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
@@ -456,6 +518,9 @@ pub mod vm_condition {
     /// Somebody can log in: there is a key or a password. Only there while there
     /// is none.
     pub const ACCESSIBLE: &str = "Accessible";
+    /// Its disk was restored as was last asked for; says how far that is. Only there where it
+    /// was asked for.
+    pub const RESTORED: &str = "Restored";
     /// The offer that it is made from is claimed for it.
     pub const OFFER_CLAIMED: &str = "OfferClaimed";
 }

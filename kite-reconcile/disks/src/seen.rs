@@ -168,7 +168,9 @@ pub struct Seen<'a> {
 
 impl<'a> Seen<'a> {
     /// The highest mark there is, and the disk of it: the machine's. No disk: it is lost.
-    pub(crate) fn current(&self) -> Option<(Mark, Option<&'a Disk<'a>>)> {
+    /// Nothing at all: no disk was made yet.
+    #[must_use]
+    pub fn current(&self) -> Option<(Mark, Option<&'a Disk<'a>>)> {
         let told = self.machine.and_then(|it| Some((it.mark?, it.disk)));
         let marks = self.disks.iter().filter_map(Disk::own_mark);
         let turns = marks.chain(told.map(|(mark, _)| mark));

@@ -7,7 +7,7 @@ use kite_core::{
     quantity::Bytes,
 };
 use kite_disks::taking::{Before, Consistency, Failed, Guest, Next, take};
-use kite_render::snapshot as render;
+use kite_render::{restore, snapshot as render};
 use kube::ResourceExt as _;
 
 use super::{
@@ -190,7 +190,8 @@ impl<'a> Draft<'a> {
             source: self.status.source.clone(),
             size: self.status.size.clone(),
         };
-        let claim = names::disk(&self.object().spec.vm);
+        let claim = self.status.source.as_ref().map(|it| it.claim.clone());
+        let claim = claim.unwrap_or_else(|| names::disk(&self.object().spec.vm));
         let desired = render::volume_snapshot(&self.snapshot, &claim, chosen.class, &before);
         let noted = self.status.freeze.clone();
         if let Some(freeze) = noted.filter(|_| before.frozen.is_none() && !self.seen.thawed) {
@@ -227,6 +228,12 @@ impl<'a> Draft<'a> {
         };
         if claim.metadata.deletion_timestamp.is_some() {
             self.fail(no_disk("the VM's disk is being deleted"));
+            return None;
+        }
+        let pointed = seen.machine.as_ref().and_then(restore::disk_of);
+        if pointed.is_some_and(|it| it != claim.name_any()) {
+            let message = "waiting until the VM has the disk that is restored";
+            self.wait(SOON, "Waiting", message);
             return None;
         }
         let chosen = match storage.choose() {

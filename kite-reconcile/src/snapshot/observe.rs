@@ -10,7 +10,11 @@ use kite_core::{
     labels, names,
     volume_snapshot::VolumeSnapshot,
 };
-use kite_render::{Snapshot, snapshot};
+use kite_render::{
+    Snapshot,
+    restore::{self, DiskNotes},
+    snapshot,
+};
 use kube::{ResourceExt as _, api::ListParams};
 
 use super::{
@@ -25,6 +29,7 @@ use crate::{
     },
     objects::AnyObject,
     plan::{Outcome, Refusal},
+    vm::present_disk,
 };
 
 /// What was seen of a snapshot and of what it depends on.
@@ -64,6 +69,9 @@ pub struct Observed {
     pub machine: Option<VirtualMachine>,
     /// Its instance, likewise.
     pub instance: Option<VirtualMachineInstance>,
+    /// Names of disks that are copied from it, and of which it is not known that all of their
+    /// data is there; only looked at when it goes.
+    pub copies: Vec<String>,
     /// What was refused a while ago or just now, and is not tried again yet.
     pub refused: Vec<Refusal>,
     /// Whether the guest was asked to freeze just now.
@@ -89,6 +97,9 @@ impl Observed {
             let lease = names::freeze_lease(&object.spec.vm);
             seen.lease = find(cluster, object, &lease).await?;
             seen.look_at_what_was_taken(object, cluster).await?;
+            if object.metadata.deletion_timestamp.is_some() && seen.taken.is_some() {
+                seen.copies = copies(object, cluster).await?;
+            }
         } else {
             uncached(seen.look_at_what_is_taken(object, cluster)).await?;
         }
@@ -103,12 +114,16 @@ impl Observed {
         object: &KiteSnapshot,
         cluster: &C,
     ) -> Result<(), ClusterError> {
-        let vm = &*object.spec.vm;
         self.taken = find(cluster, object, &object.name_any()).await?;
         self.owner = owner(cluster, &object.namespace().unwrap_or_default()).await?;
-        self.disk = find(cluster, object, &names::disk(vm)).await?;
-        if self.taken.is_none() {
-            self.look_at_what_it_takes(object, cluster).await?;
+        let vm = &*object.spec.vm;
+        match &self.taken {
+            None => self.look_at_what_it_takes(object, cluster).await?,
+            Some(taken) => {
+                let claim = taken.spec.source.persistent_volume_claim_name.clone();
+                let disk = claim.unwrap_or_else(|| names::disk(vm));
+                self.disk = find(cluster, object, &disk).await?;
+            }
         }
         self.machine = find(cluster, object, vm).await?;
         self.instance = find(cluster, object, vm).await?;
@@ -123,7 +138,14 @@ impl Observed {
     ) -> Result<(), ClusterError> {
         let vm = &*object.spec.vm;
         self.vm = find(cluster, object, vm).await?;
-        self.claim = find(cluster, object, &names::disk(vm)).await?;
+        if let Some(vm) = &self.vm {
+            self.disk = present_disk(vm, cluster).await?;
+        }
+        if let Some(disk) = &self.disk {
+            self.claim = find(cluster, object, &disk.name_any()).await?;
+        } else {
+            self.claim = find(cluster, object, &names::disk(vm)).await?;
+        }
         self.lease = find(cluster, object, &names::freeze_lease(vm)).await?;
         self.look_at_holder(object, cluster).await?;
         if let Some(claim) = &self.claim {
@@ -265,6 +287,39 @@ async fn find<K: Object, C: Cluster>(
     cluster
         .get_opt(&ObjectKey::namespaced(namespace, name))
         .await
+}
+
+/// Names of disks that are copied from the snapshot and that a guest has not run on yet. Those
+/// of a VM that goes are given up with it.
+async fn copies<C: Cluster>(
+    object: &KiteSnapshot,
+    cluster: &C,
+) -> Result<Vec<String>, ClusterError> {
+    let all = ListParams::default();
+    let name = object.name_any();
+    let disks = cluster.list::<DataVolume>(object.namespace(), &all).await?;
+    let mut copies = Vec::new();
+    for disk in disks.complete()? {
+        let phase = disk.status.as_ref().and_then(|it| it.phase.as_deref());
+        let is_over = disk.metadata.deletion_timestamp.is_some() || phase == Some("Failed");
+        if restore::copy_of(&disk) != Some(&name) || is_over {
+            continue;
+        }
+        let Some(vm) = disk.labels().get(labels::VM_NAME) else {
+            // Somebody else's, of which nothing else tells.
+            copies.extend((phase != Some("Succeeded")).then(|| disk.name_any()));
+            continue;
+        };
+        let vm: Option<KiteVirtualMachine> = find(cluster, object, vm).await?;
+        if vm.is_none_or(|it| it.metadata.deletion_timestamp.is_some()) {
+            continue;
+        }
+        let claim: Option<PersistentVolumeClaim> = find(cluster, object, &disk.name_any()).await?;
+        let uid = claim.and_then(|it| it.metadata.uid);
+        let has_run_on = DiskNotes::of(&disk.metadata).has_run_on;
+        copies.extend((uid.is_none() || has_run_on != uid).then(|| disk.name_any()));
+    }
+    Ok(copies)
 }
 
 /// The user in whose namespace it is, if it is a user's.

@@ -234,6 +234,15 @@ impl<'a> Draft<'a> {
             self.wait(RESYNC, "Protected", message);
             return;
         }
+        if !self.seen.copies.is_empty() {
+            let copies = self.seen.copies.join(", ");
+            let message = format!(
+                "its data stays until a guest has run on what is copied from it, {copies}: start \
+                 the VM once, or ask for another restore"
+            );
+            self.wait(SOON, "Copied", message);
+            return;
+        }
         self.clear_away();
     }
 

@@ -117,7 +117,7 @@ pub(super) fn taking<'a>(
 ) -> Taking<'a> {
     let status = object.status.as_ref();
     let guest = guest(seen);
-    let is_proven = chosen.is_some_and(|it| is_proven(object, seen, it));
+    let is_proven = chosen.is_some_and(|it| is_proven(seen, it));
     let since = taken.map_or(&object.metadata, |it| &it.metadata);
     let since = since
         .creation_timestamp
@@ -154,7 +154,7 @@ pub(super) fn taking<'a>(
 
 /// Whether all of the disk's data is known to be there: a guest runs on it or has run, or the
 /// disk is filled by storage whose copies are there at once.
-fn is_proven(object: &KiteSnapshot, seen: &Observed, chosen: &Chosen<'_>) -> bool {
+fn is_proven(seen: &Observed, chosen: &Chosen<'_>) -> bool {
     let Some(claim) = &seen.claim else {
         return false;
     };
@@ -165,7 +165,7 @@ fn is_proven(object: &KiteSnapshot, seen: &Observed, chosen: &Chosen<'_>) -> boo
         .own_disk()
         .and_then(|it| it.status.as_ref()?.phase.as_deref());
     let runs = seen.instance.as_ref();
-    runs.is_some_and(|it| runs_on(it, &object.spec.vm, claim))
+    runs.is_some_and(|it| runs_on(it, claim))
         || noted.is_some() && noted == uid
         || chosen.outlives_disk && phase == Some("Succeeded")
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use kite_core::{
+    cdi::DataVolume,
     cluster::Object,
     conditions::{self, NewCondition},
     crd::{KiteVirtualMachine, KiteVirtualMachineStatus, VmPhase, VmSize, vm_condition},
@@ -12,7 +13,7 @@ use kite_core::{
     labels::VM_FINALIZER,
     names,
 };
-use kite_render::{Vm, exposure};
+use kite_render::{Vm, exposure, restore::DiskNotes};
 use kube::{ResourceExt as _, api::PropagationPolicy};
 
 use super::{observe::Observed, offer, snapshots};
@@ -146,7 +147,10 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
     for part in Teardown::ALL {
         let left = match part {
             Teardown::Moves => moves(vm, seen),
+            Teardown::Copies => copies(vm, seen),
             Teardown::Snapshots => snapshots::left(vm, seen),
+            Teardown::Disk => disks(vm, seen),
+            Teardown::Claim => claims(vm, seen),
             _ => seen.made.left(vm, seen, part),
         };
         let steps = left.iter().filter_map(Left::step).collect::<Vec<_>>();
@@ -194,6 +198,9 @@ pub(super) enum Teardown {
     /// of the namespace.
     Moves,
     Machine,
+    /// Before the snapshots: storage lets go of none that is copied from, and finishes no copy
+    /// of one that goes.
+    Copies,
     /// Before the disk: storage may not let go of it while there are some, and with some of it
     /// they are gone with the disk.
     Snapshots,
@@ -203,10 +210,11 @@ pub(super) enum Teardown {
 }
 
 impl Teardown {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Ways,
         Self::Moves,
         Self::Machine,
+        Self::Copies,
         Self::Snapshots,
         Self::Disk,
         Self::Claim,
@@ -219,6 +227,7 @@ impl Teardown {
             Self::Ways => "its Ingress or HTTPRoute, and its Services",
             Self::Moves => "its VirtualMachineInstanceMigrations",
             Self::Machine => "its VirtualMachine",
+            Self::Copies => "the disk that it was to be restored to",
             Self::Snapshots => "its snapshots",
             Self::Disk => "its disk",
             Self::Claim => "its disk's claim",
@@ -286,6 +295,31 @@ fn moves(vm: &Vm<'_>, seen: &Observed) -> Vec<Left> {
         .collect()
 }
 
+/// Disks that were made for a restore, and have not become its own.
+fn copies(vm: &Vm<'_>, seen: &Observed) -> Vec<Left> {
+    let never_was_its = |it: &&DataVolume| {
+        let notes = DiskNotes::of(&it.metadata);
+        notes.made_for.is_some() && notes.mark.is_none()
+    };
+    let all = seen.all_disks().filter(never_was_its);
+    all.map(|it| left(vm, seen, Some(it), &it.name_any()))
+        .collect()
+}
+
+/// All disks that were made for it.
+fn disks(vm: &Vm<'_>, seen: &Observed) -> Vec<Left> {
+    let all = seen.all_disks();
+    all.map(|it| left(vm, seen, Some(it), &it.name_any()))
+        .collect()
+}
+
+/// Their claims.
+fn claims(vm: &Vm<'_>, seen: &Observed) -> Vec<Left> {
+    let all = seen.claim.iter().chain(&seen.disks.claims);
+    all.map(|it| claim(vm, seen, Some(it), &it.name_any()))
+        .collect()
+}
+
 /// The disk's claim goes with the disk, by the garbage collector: until then the
 /// VM is not gone. One that lost its owner is deleted here, by our labels. As
 /// long as there is a disk of this name, it is another's, and so is its claim.
@@ -295,7 +329,8 @@ pub(super) fn claim(
     stored: Option<&PersistentVolumeClaim>,
     name: &str,
 ) -> Left {
-    let Some(claim) = stored.filter(|_| seen.disk.is_none()) else {
+    let has_disk = seen.all_disks().any(|it| it.name_any() == name);
+    let Some(claim) = stored.filter(|_| !has_disk) else {
         return Left::Nothing;
     };
     let was_of_a_disk = claim

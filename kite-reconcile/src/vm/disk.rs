@@ -11,7 +11,10 @@ use kite_core::{
     names,
     quantity::Bytes,
 };
-use kite_render::{Vm, disk, image as images};
+use kite_render::{
+    Vm, disk, image as images,
+    restore::{DiskNotes, mark_of},
+};
 
 use super::{
     blockers,
@@ -99,10 +102,18 @@ fn made(draft: &mut VmDraft<'_>) -> bool {
         draft.steps.push(step);
         return false;
     }
+    let name = seen.disk_name(vm);
+    let mut notes = DiskNotes::default();
     if let Some(stored) = &seen.disk {
         // Immutable once made.
         desired.spec = stored.spec.clone();
+        notes = DiskNotes::of(&stored.metadata);
+    } else if name != names::disk(vm.name) {
+        // In the place of one that is lost: what has its mark is on the machine.
+        notes.mark = seen.machine.as_ref().and_then(|it| mark_of(&it.metadata));
     }
+    notes.put_on(&mut desired.metadata);
+    desired.metadata.name = Some(name);
     if let Some(os) = image::family(seen) {
         disk::remember_family(&mut desired, os);
     }
@@ -111,24 +122,19 @@ fn made(draft: &mut VmDraft<'_>) -> bool {
 
 /// Uid of the claim on which a guest runs: until one has, a copy may be called done that is
 /// still on its way.
-fn claim_in_use(vm: &Vm<'_>, seen: &Observed) -> Option<String> {
+fn claim_in_use(seen: &Observed) -> Option<String> {
     let claim = quota::own_claim(seen)?;
     let instance = seen.instance.as_ref()?;
-    runs_on(instance, vm.name, claim).then(|| claim.metadata.uid.clone())?
+    runs_on(instance, claim).then(|| claim.metadata.uid.clone())?
 }
 
-/// Whether an instance runs on this claim, which is that of the disk of the VM of this name:
-/// not on a former one.
-pub(crate) fn runs_on(
-    instance: &VirtualMachineInstance,
-    vm: &str,
-    claim: &PersistentVolumeClaim,
-) -> bool {
+/// Whether an instance runs on this claim, and not on a former one of its name.
+pub(crate) fn runs_on(instance: &VirtualMachineInstance, claim: &PersistentVolumeClaim) -> bool {
     if instance.metadata.creation_timestamp < claim.metadata.creation_timestamp {
         return false;
     }
     let status = instance.status.as_ref();
-    let name = names::disk(vm);
+    let name = claim.metadata.name.as_deref().unwrap_or_default();
     let mut volumes = instance.spec.volumes.iter();
     status.is_some_and(|it| it.phase.as_deref() == Some("Running"))
         && volumes.any(|it| it.data_volume.as_ref().is_some_and(|it| it.name == name))
@@ -150,7 +156,7 @@ impl Stage<VmDraft<'_>> for Growing {
         let wanted = wanted_disk(vm, &draft.share);
         let size = overhead.claim_for(wanted);
         if is_smaller(vm, seen, wanted) && growth_refused(vm, seen).is_none() {
-            let grown = guarded(&disk::grown_claim(vm, &size), claim);
+            let grown = guarded(&disk::grown_claim(vm, &seen.disk_name(vm), &size), claim);
             let grow = Change::Grow(Box::new(grown));
             draft.steps.push(Step::Change(grow));
         }
@@ -270,7 +276,7 @@ fn filled(vm: &Vm<'_>, seen: &Observed, share: &Share) -> NewCondition {
             format!(
                 "the disk can be used, and storage says: {words}; an administrator must look at \
                  its PersistentVolumeClaim {}",
-                names::disk(vm.name)
+                seen.disk_name(vm)
             ),
         ),
         (None | Some(Growth::Done), None) => {
@@ -299,7 +305,7 @@ fn filled(vm: &Vm<'_>, seen: &Observed, share: &Share) -> NewCondition {
             format!(
                 "the disk does not grow to {size}: {why}; it can be used with the size it has, \
                  and an administrator must look at its PersistentVolumeClaim {}",
-                names::disk(vm.name)
+                seen.disk_name(vm)
             ),
         ),
     }
@@ -320,9 +326,9 @@ fn status(vm: &Vm<'_>, seen: &Observed, share: &Share) -> Option<DiskStatus> {
     let overhead = quota::overhead(vm, seen).map(Overhead::text);
     let of_this = told.filter(|told| told.uid.is_none() || told.uid == disk.metadata.uid);
     Some(DiskStatus {
-        name: names::disk(vm.name),
+        name: seen.disk_name(vm),
         uid: lost::uid(vm, seen).map(str::to_owned),
-        has_run_on: claim_in_use(vm, seen).or_else(|| of_this.as_ref()?.has_run_on.clone()),
+        has_run_on: claim_in_use(seen).or_else(|| of_this.as_ref()?.has_run_on.clone()),
         filesystem_overhead: overhead.or_else(|| of_this?.filesystem_overhead),
         size: share.has_disk.clone(),
         phase: status.and_then(|status| status.phase.clone()),

@@ -10,10 +10,11 @@ use kite_core::{
         vm_condition::VIRTUAL_MACHINE_READY,
     },
 };
-use kite_render::Vm;
+use kite_render::{Vm, restore::DiskMark};
 use kube::api::ObjectMeta;
 
 use super::{
+    disks::{self, Decided},
     hold::power,
     judge::{Judgement, judge},
     lost::{self, Loss},
@@ -67,6 +68,10 @@ pub(super) struct VmDraft<'a> {
     pub loss: Option<Loss>,
     /// Where it stands by `KubeVirt` and CDI. Follows from what was seen.
     pub judgement: Judgement,
+    /// What is decided about its disks. Follows from what was seen.
+    pub decided: Decided,
+    /// Which disk the machine is to point at from now on: set by the stage of restores.
+    pub point: Option<(String, Option<DiskMark>)>,
     /// What is to be done, so far. Each stage adds to it, and the offer takes away.
     pub steps: Vec<Step>,
     /// What is in the way, so far. Each stage adds to it.
@@ -91,6 +96,8 @@ impl<'a> VmDraft<'a> {
             is_entitled: has_ssh_id(seen),
             loss: lost::loss(vm, seen),
             judgement: judge(power(vm, seen), lost::disk_state(vm, seen), seen),
+            decided: disks::decide(vm, seen),
+            point: None,
             steps: Vec::new(),
             obstacles: Vec::new(),
             share: Share::as_told(vm, seen),
@@ -155,6 +162,20 @@ impl<'a> VmDraft<'a> {
                 self.obstacle(VmPhase::Failed, "NameTaken", message);
                 false
             }
+        }
+    }
+
+    /// Has the machine that was planned last be refused if it is not as it was seen: which disk
+    /// it gets rests on all of it.
+    pub(super) fn refuse_if_changed(&mut self) {
+        let stored = self.seen.machine.as_ref();
+        let version = stored.and_then(|it| it.metadata.resource_version.clone());
+        if let Some(Step::Change(Change::Apply(AnyObject::VirtualMachine(planned)))) =
+            self.steps.last_mut()
+            && self.point.is_some()
+            && version.is_some()
+        {
+            planned.metadata.resource_version = version;
         }
     }
 

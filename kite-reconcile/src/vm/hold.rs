@@ -6,7 +6,7 @@ use kite_core::{
 };
 use kite_render::Vm;
 
-use super::{expiry::Expiry, idle::Idleness, observe::Observed};
+use super::{disks, expiry::Expiry, idle::Idleness, observe::Observed};
 
 /// What keeps a VM off.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,8 @@ pub(super) enum Hold {
     Expired(Expiry),
     /// Nobody uses it.
     Idle(Idleness),
+    /// It stops so that it starts from another disk.
+    Restoring,
 }
 
 impl Hold {
@@ -28,7 +30,9 @@ impl Hold {
         }
         let expiry = Self::expiry(vm, seen);
         let idle = || Idleness::of(vm, seen).filter(Idleness::is_decided);
-        expiry.map(Self::Expired).or_else(|| idle().map(Self::Idle))
+        let restoring = || disks::holds_off(vm, seen).then_some(Self::Restoring);
+        let hold = expiry.map(Self::Expired);
+        hold.or_else(|| idle().map(Self::Idle)).or_else(restoring)
     }
 
     /// What its owner is told to keep the VM off. One that they switched off
@@ -59,6 +63,12 @@ impl Hold {
             ),
             Self::Expired(expiry) => because(expiry.condition()),
             Self::Idle(idleness) => because(idleness.condition()),
+            Self::Restoring => NewCondition::new(
+                READY,
+                false,
+                "Restoring",
+                "the VM stops, and starts from the disk that was restored",
+            ),
         }
     }
 }

@@ -9,9 +9,7 @@
 //! from that: see [`Loss::Unmanaged`].
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kite_core::{
-    conditions::NewCondition, crd::vm_condition::DISK_READY, labels, names, quantity::Bytes,
-};
+use kite_core::{conditions::NewCondition, crd::vm_condition::DISK_READY, labels, quantity::Bytes};
 use kite_render::{Vm, disk};
 use kube::api::ObjectMeta;
 
@@ -117,7 +115,7 @@ fn left_alone(vm: &Vm<'_>, claim: &PersistentVolumeClaim) -> Loss {
     if leaves(&claim.metadata) {
         return Loss::Leaving(CLAIM);
     }
-    let name = names::disk(vm.name);
+    let name = claim.metadata.name.as_deref().unwrap_or_default();
     let mut owners = claim.metadata.owner_references.iter().flatten();
     // Kubernetes has not come to it yet: what is owned by nothing but that goes after it.
     if owners.any(|owner| owner.kind == DISK && owner.name == name) {
@@ -142,7 +140,7 @@ pub(super) fn condition(
     size: Option<&Bytes>,
 ) -> Option<NewCondition> {
     let loss = loss(vm, seen)?;
-    let name = names::disk(vm.name);
+    let name = seen.disk_name(vm);
     let (reason, message) = match loss {
         Loss::Leaving(kind) => (
             "DiskLeaving",
@@ -179,7 +177,7 @@ pub(super) fn condition(
 /// What is said of a disk that has its data and no `DataVolume`. That it can be used
 /// holds; that it has the size which is asked for need not.
 fn unmanaged(vm: &Vm<'_>, seen: &Observed, size: Option<&Bytes>) -> NewCondition {
-    let name = names::disk(vm.name);
+    let name = seen.disk_name(vm);
     let wanted = &vm.object.spec.disk;
     let kept = size.filter(|size| *size < wanted);
     let growth = match kept {

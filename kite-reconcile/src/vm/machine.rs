@@ -3,11 +3,13 @@
 use kite_core::{
     conditions::{ConditionStatus, NewCondition},
     crd::{KiteVirtualMachineStatus, PowerState, vm_condition::VIRTUAL_MACHINE_READY},
-    kubevirt::VirtualMachineInstance,
+    kubevirt::{VirtualMachine, VirtualMachineInstance},
 };
-use kite_render::machine;
+use kite_render::{Vm, machine, restore};
 
-use super::{draft::VmDraft, hold::power, image::hardware, isolation, quota};
+use super::{
+    disks, draft::VmDraft, hold::power, image::hardware, isolation, observe::Observed, quota,
+};
 use crate::stage::{Flow, Stage};
 
 /// The machine of the VM as it may be. What runs can always be switched off, whatever else is
@@ -30,7 +32,9 @@ impl Stage<VmDraft<'_>> for Machine {
             let vm = &draft.as_fitted(&fitted);
             let mut desired = machine::virtual_machine_for(vm, hardware(seen), power(vm, seen));
             machine::ask(&mut desired, &seen.platform.nameservers);
+            point(&mut desired, draft);
             draft.wanted(&desired, seen.machine.as_ref());
+            draft.refuse_if_changed();
         }
         Flow::Next
     }
@@ -72,6 +76,26 @@ impl Stage<VmDraft<'_>> for Machine {
         status.node_name = instance.as_ref().and_then(|it| it.node.clone());
         status.ip_address = instance.and_then(|it| it.address);
     }
+}
+
+/// Has the machine point at the disk that is decided; else at the one that it has.
+fn point(desired: &mut VirtualMachine, draft: &VmDraft<'_>) {
+    if let Some((disk, mark)) = &draft.point {
+        restore::point(desired, disk, mark.as_ref());
+        return;
+    }
+    keep_disk(desired, draft.vm, draft.seen);
+}
+
+/// Leaves the machine at the disk that it has, or that the VM has where there is none yet.
+pub(super) fn keep_disk(desired: &mut VirtualMachine, vm: &Vm<'_>, seen: &Observed) {
+    let pointed = disks::pointed(vm, seen);
+    let mark = match (&pointed, &seen.machine) {
+        (Some(_), Some(machine)) => restore::mark_of(&machine.metadata),
+        _ => disks::mark_of(vm, seen, &seen.disk_name(vm)),
+    };
+    let disk = pointed.unwrap_or_else(|| seen.disk_name(vm));
+    restore::point(desired, &disk, mark.as_ref());
 }
 
 /// What is reported of an instance that has not ended.

@@ -6,13 +6,15 @@
 //!
 //! ```text
 //! finalizer ► claims ► isolation ► image ► quota ► keys, cloud-init ► disk ► VirtualMachine ► Services ► Ingress or HTTPRoute
-//! deletion:  Ingress, HTTPRoute, Services ► orders to move it ► VirtualMachine ► snapshots ► disk ► its claim ► Secrets ► claims ► finalizer
+//! deletion:  Ingress, HTTPRoute, Services ► orders to move it ► VirtualMachine ► unfinished copies ► snapshots ► disks ► its claim ► Secrets ► claims ► finalizer
 //! ```
 
 mod access;
 mod blockers;
+mod data;
 mod delete;
 mod disk;
+mod disks;
 mod draft;
 mod expiry;
 mod exposed;
@@ -36,6 +38,7 @@ mod remake;
 mod reserved;
 mod resize;
 mod restart;
+mod restore;
 mod snapshots;
 mod status;
 mod unreadable;
@@ -46,20 +49,23 @@ use kite_core::{
     cluster::{Cluster, ClusterError},
     crd::{KiteVirtualMachine, KiteVirtualMachineStatus},
 };
-use kite_render::Vm;
+use kite_render::{Vm, restore as notes};
 use kube::runtime::controller::Action;
 
 pub(crate) use self::blockers::is_moving;
 pub(crate) use self::disk::{claim_size, runs_on};
+pub(crate) use self::disks::present_disk;
 pub(crate) use self::login::KEYS_REPLACED;
 pub(crate) use self::offer::{is_fulfilled, is_of as is_claim_of};
 pub(crate) use self::quota::{age, gibibytes};
 pub use self::{
+    disks::Disks,
     made::Made,
     observe::{ImageSeen, Observed},
     offer::OfferSeen,
     orders::Moves,
     plan::plan,
+    restore::Source,
 };
 use crate::{
     Error,
@@ -146,6 +152,11 @@ impl<'a> Planner for Vms<'a> {
         match (step, &observed.machine) {
             (Step::Change(Change::Apply(AnyObject::VirtualMachine(desired))), Some(stored)) => {
                 desired.spec.run_strategy != stored.spec.run_strategy
+                    || notes::disk_of(desired) != notes::disk_of(stored)
+            }
+            // Which disk counts, and which are there, too.
+            (Step::Change(Change::Apply(AnyObject::DataVolume(desired))), _) => {
+                self::restore::decides(observed, desired)
             }
             // What else moves it, and how KubeVirt is configured, must be true and not old.
             (Step::Change(Change::Move(_)), _) => true,
@@ -158,8 +169,7 @@ impl<'a> Planner for Vms<'a> {
     }
 
     fn absorb(&self, vm: &KiteVirtualMachine, observed: &mut Observed, outcome: Outcome) {
-        let name = vm.metadata.name.as_deref().unwrap_or_default();
-        observed.absorb(name, outcome);
+        observed.absorb(vm, outcome);
     }
 
     fn recall(&self, observed: &mut Observed, refusal: Refusal) {

@@ -24,8 +24,9 @@ use kite_render::{Vm, disk, exposure, isolation, reservation};
 use kube::{ResourceExt, api::ListParams};
 
 use super::{
+    data,
+    disks::{self, Disks},
     judge::DiskState,
-    lost,
     made::Made,
     moving,
     offer::{self, OfferSeen},
@@ -107,6 +108,8 @@ pub struct Observed {
     pub restart_asked: bool,
     /// Its instance, while it is on.
     pub instance: Option<VirtualMachineInstance>,
+    /// The VM's disks beside the one that counts.
+    pub disks: Disks,
     /// There is certainly neither, by what the API server itself has said; only looked
     /// at when the disk of a VM that goes is to go next, or its Secrets.
     pub is_surely_off: bool,
@@ -147,6 +150,48 @@ impl Observed {
         is_own.then_some(disk)
     }
 
+    /// All disks under names of the VM's, whosever they are: the one that counts first.
+    pub(super) fn all_disks(&self) -> impl Iterator<Item = &DataVolume> {
+        self.disk.iter().chain(&self.disks.others)
+    }
+
+    /// The claim of the disk of this name.
+    pub(super) fn claim_of(&self, disk: &str) -> Option<&PersistentVolumeClaim> {
+        let mut all = self.claim.iter().chain(&self.disks.claims);
+        all.find(|it| it.metadata.name.as_deref() == Some(disk))
+    }
+
+    /// Name of the VM's disk and of its claim.
+    pub(super) fn disk_name(&self, vm: &Vm<'_>) -> String {
+        match &self.disk {
+            Some(disk) => disk.name_any(),
+            None => disks::current(vm, self),
+        }
+    }
+
+    /// What there is of the VM where `all` are its disks.
+    pub(super) fn of_disks(vm: &Vm<'_>, all: Vec<DataVolume>) -> Self {
+        let mut seen = Self::default();
+        seen.disks.others = all;
+        seen.choose(vm);
+        seen
+    }
+
+    /// Puts the disk that counts in its place, out of all.
+    pub(super) fn choose(&mut self, vm: &Vm<'_>) {
+        let disks = self.made.disk.take().into_iter();
+        self.disks.others = disks.chain(self.disks.others.drain(..)).collect();
+        let claims = self.made.claim.take().into_iter();
+        self.disks.claims = claims.chain(self.disks.claims.drain(..)).collect();
+        let name = disks::current(vm, self);
+        let others = &mut self.disks.others;
+        let disk = others.iter().position(|it| it.name_any() == name);
+        self.made.disk = disk.map(|at| others.remove(at));
+        let claims = &mut self.disks.claims;
+        let claim = claims.iter().position(|it| it.name_any() == name);
+        self.made.claim = claim.map(|at| claims.remove(at));
+    }
+
     /// Reads all of it.
     ///
     /// # Errors
@@ -162,16 +207,15 @@ impl Observed {
             // A VM goes whatever it is.
             unless(deleting, image(cluster, &object.spec.image)),
         )?;
-        let (key_secret, cloud_init, disk, (mut machine, mut instance)) = try_join!(
+        let (key_secret, cloud_init, all, (mut machine, mut instance)) = try_join!(
             secret(cluster, own(names::ssh_key_secret(vm.name)), deleting),
             secret(cluster, own(names::cloud_init_secret(vm.name)), deleting),
-            find::<DataVolume, C>(cluster, own(names::disk(vm.name))),
+            disks::find(&vm, None, cluster),
             running(cluster, own(vm.name.to_owned()), object),
         )?;
         let are_secrets_out_of_reach =
             deleting && owner.is_none() && is_refused(cluster, &vm).await;
-        let is_next =
-            deleting && is_next(disk.as_ref(), [key_secret.as_ref(), cloud_init.as_ref()]);
+        let is_next = deleting && is_next(&all, [key_secret.as_ref(), cloud_init.as_ref()]);
         let mut is_surely_off = false;
         if is_next && machine.is_none() && instance.is_none() {
             let running = running(cluster, own(vm.name.to_owned()), object);
@@ -185,12 +229,9 @@ impl Observed {
             // None, too, in a cluster without the Gateway API.
             find(cluster, own(vm.name.to_owned())),
         )?;
-        let (disk, claim) = if deleting {
-            (disk, find(cluster, own(names::disk(vm.name))).await?)
-        } else {
-            look_for_disk(cluster, &vm, disk).await?
-        };
-        let data = (disk.as_ref(), claim.as_ref());
+        let run = (machine.clone(), instance.clone());
+        let (disk, claim, disks) = Box::pin(data::look(cluster, &vm, run, all)).await?;
+        let data = disks::metadata(disk.as_ref(), claim.as_ref(), &disks);
         let snapshots = snapshots::look(&vm, machine.as_ref(), data, cluster).await?;
         let run = (machine.as_ref(), instance.as_ref());
         let (kubevirt, moves) = look_at_moves(cluster, &vm, run).await?;
@@ -250,6 +291,7 @@ impl Observed {
             resizing_since: resizing_since(object),
             restart_asked: false,
             instance,
+            disks,
             is_surely_off,
             snapshots,
         });
@@ -307,9 +349,9 @@ impl Observed {
         self.refused.push(refusal);
     }
 
-    /// Takes in what came of a change for the VM of this name.
-    pub fn absorb(&mut self, name: &str, outcome: Outcome) {
-        let (object, is_gone) = match outcome {
+    /// Takes in what came of a change for the VM.
+    pub fn absorb(&mut self, object: &KiteVirtualMachine, outcome: Outcome) {
+        let (made, is_gone) = match outcome {
             Outcome::Claimed(claim, state) => {
                 return match &mut self.offer {
                     Some(offer) if claim.spec.claim == Claim::Offer => offer.absorb(*state),
@@ -328,7 +370,7 @@ impl Observed {
             Outcome::Gone(object) => (object, true),
             Outcome::Froze | Outcome::Thawed => return,
         };
-        match object {
+        match made {
             AnyObject::VirtualMachineInstanceMigration(order) => {
                 if let Some(moves) = &mut self.moves {
                     moves.absorb(*order, is_gone);
@@ -342,8 +384,48 @@ impl Observed {
                     all.push(*snapshot);
                 }
             }
-            object => self.made.take(name, object, is_gone),
+            AnyObject::DataVolume(disk) => self.take_disk(object, *disk, is_gone),
+            AnyObject::PersistentVolumeClaim(claim) => self.take_claim(object, *claim, is_gone),
+            made => {
+                let name = object.metadata.name.as_deref().unwrap_or_default();
+                self.made.take(name, made, is_gone);
+                if let Ok(vm) = Vm::of(object) {
+                    self.choose(&vm);
+                }
+            }
         }
+    }
+
+    fn take_claim(
+        &mut self,
+        object: &KiteVirtualMachine,
+        claim: PersistentVolumeClaim,
+        is_gone: bool,
+    ) {
+        let Ok(vm) = Vm::of(object) else {
+            return;
+        };
+        let claims = &mut self.disks.claims;
+        claims.extend(self.made.claim.take());
+        claims.retain(|it| it.name_any() != claim.name_any());
+        if !is_gone && disks::is_named(&vm, &claim) {
+            claims.push(claim);
+        }
+        self.choose(&vm);
+    }
+
+    fn take_disk(&mut self, object: &KiteVirtualMachine, disk: DataVolume, is_gone: bool) {
+        let Ok(vm) = Vm::of(object) else {
+            return;
+        };
+        self.disks.others.extend(self.made.disk.take());
+        self.disks
+            .others
+            .retain(|it| it.name_any() != disk.name_any());
+        if !is_gone && disks::is_named(&vm, &disk) {
+            self.disks.others.push(disk);
+        }
+        self.choose(&vm);
     }
 }
 
@@ -355,31 +437,11 @@ impl Deref for Observed {
     }
 }
 
-async fn find<K: Object, C: Cluster>(
+pub(super) async fn find<K: Object, C: Cluster>(
     cluster: &C,
     key: ObjectKey,
 ) -> Result<Option<K>, ClusterError> {
     cluster.get_opt(&key).await
-}
-
-/// The disk `found` of a VM, and its claim. That one with data is gone is a grave
-/// thing to say: caches do not do for that.
-async fn look_for_disk<C: Cluster>(
-    cluster: &C,
-    vm: &Vm<'_>,
-    found: Option<DataVolume>,
-) -> Result<(Option<DataVolume>, Option<PersistentVolumeClaim>), ClusterError> {
-    let key = || ObjectKey::namespaced(vm.namespace, names::disk(vm.name));
-    let had_data = lost::had_data(vm).is_some();
-    if found.is_none() && !had_data {
-        return Ok((None, None));
-    }
-    let claim = find(cluster, key()).await?;
-    let is_filled = DiskState::of(found.as_ref()) == DiskState::Filled;
-    if found.is_none() || (is_filled && claim.is_none()) {
-        return uncached(async { try_join!(find(cluster, key()), find(cluster, key())) }).await;
-    }
-    Ok((found, claim))
 }
 
 /// Whose the VM is, and how the names stand that it wants and holds.
@@ -477,11 +539,12 @@ async fn unless<T: Default>(
 }
 
 /// Whether the disk of a VM that goes may have to go next, or its Secrets.
-fn is_next(disk: Option<&DataVolume>, secrets: [Option<&Secret>; 2]) -> bool {
-    match disk {
-        Some(disk) => disk.metadata.deletion_timestamp.is_none(),
-        None => secrets.iter().any(Option::is_some),
+fn is_next(disks: &[DataVolume], secrets: [Option<&Secret>; 2]) -> bool {
+    if disks.is_empty() {
+        return secrets.iter().any(Option::is_some);
     }
+    let mut disks = disks.iter();
+    disks.any(|it| it.metadata.deletion_timestamp.is_none())
 }
 
 /// What may write to a VM's disk. Of a VM that goes the machine first: once it is gone,

@@ -11,7 +11,7 @@ use kite_render::Vm;
 
 use super::{
     access, delete, disk, draft::VmDraft, expiry, exposed, idle, image, isolation, login, machine,
-    moving, observe::Observed, offer, quota, reserved, resize, restart, unreadable,
+    moving, observe::Observed, offer, quota, reserved, resize, restart, restore, unreadable,
 };
 use crate::{
     Error,
@@ -30,6 +30,7 @@ const STAGES: &[&dyn for<'a> Stage<VmDraft<'a>>] = &[
     &quota::Quota,
     &access::Secrets,
     &disk::Disk,
+    &restore::Restoring,
     &machine::Machine,
     &access::Access,
     &exposed::Exposure,

@@ -1,15 +1,16 @@
 //! The snapshots of a VM that goes: they go with it, but for those that are to be kept. As
 //! long as one of these needs the disk, that stays, and so does the VM, without a machine.
 
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kite_core::{
-    cdi::DataVolume,
     cluster::{Cluster, ClusterError},
     crd::KiteSnapshot,
     kubevirt::VirtualMachine,
 };
 use kite_render::Vm;
-use kube::{Resource, ResourceExt as _, api::ListParams};
+use kube::{
+    ResourceExt as _,
+    api::{ListParams, ObjectMeta},
+};
 
 use super::{delete::Left, observe::Observed};
 use crate::{
@@ -26,7 +27,7 @@ pub(super) const KEPT: &str = "SnapshotsKept";
 pub(super) async fn look<C: Cluster>(
     vm: &Vm<'_>,
     machine: Option<&VirtualMachine>,
-    (disk, claim): (Option<&DataVolume>, Option<&PersistentVolumeClaim>),
+    mut data: impl Iterator<Item = &ObjectMeta>,
     cluster: &C,
 ) -> Result<Option<Vec<KiteSnapshot>>, ClusterError> {
     let like = vm.metadata(vm.name.to_owned());
@@ -37,8 +38,7 @@ pub(super) async fn look<C: Cluster>(
     let namespace = Some(vm.namespace.to_owned());
     let all = ListParams::default();
     let found = cluster.list::<KiteSnapshot>(namespace, &all);
-    let data = disk.map(Resource::meta).or(claim.map(Resource::meta));
-    let found = if data.is_some_and(|it| it.deletion_timestamp.is_none()) {
+    let found = if data.any(|it| it.deletion_timestamp.is_none()) {
         uncached(found).await
     } else {
         // What is left then needs no disk, and could be seen before that went.
@@ -64,14 +64,15 @@ enum Fate<'a> {
 fn fates<'a>(vm: &Vm<'_>, seen: &'a Observed) -> impl Iterator<Item = Fate<'a>> {
     let uid = vm.uid.to_owned();
     let name = vm.name.to_owned();
-    let claim = seen.claim.as_ref().and_then(|it| it.metadata.uid.clone());
+    let claims = seen.claim.iter().chain(&seen.disks.claims);
+    let claims: Vec<_> = claims.filter_map(|it| it.metadata.uid.clone()).collect();
     let now = seen.now;
     let owner = seen.owner.as_ref();
     // With the account goes all that it has.
     let owner_goes = owner.is_some_and(|it| it.metadata.deletion_timestamp.is_some());
     let is_its = move |it: &&KiteSnapshot| {
         let source = it.status.as_ref().and_then(|it| it.source.as_ref());
-        let is_of_disk = source.is_some_and(|it| Some(&it.claim_uid) == claim.as_ref());
+        let is_of_disk = source.is_some_and(|it| claims.contains(&it.claim_uid));
         let of = source.map(|it| &it.vm_uid).or(it.spec.vm_uid.as_ref());
         let is_of_vm = it.spec.vm == name && of.is_none_or(|of| *of == uid);
         // Of which one it is nobody can say.

@@ -21,6 +21,7 @@ use super::{
     image::hardware,
     judge::judge,
     lost,
+    machine::keep_disk,
     observe::Observed,
     plan::until_next_deadline,
 };
@@ -147,6 +148,7 @@ fn switch_off(vm: &Vm<'_>, seen: &Observed, stored: &VirtualMachine) -> Step {
         ..*vm
     };
     let mut desired = machine::virtual_machine_for(&vm, hardware(seen), PowerState::Off);
+    keep_disk(&mut desired, &vm, seen);
     if seen.platform.unreadable.is_none() {
         machine::ask(&mut desired, &seen.platform.nameservers);
     } else {

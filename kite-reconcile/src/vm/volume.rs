@@ -58,6 +58,22 @@ impl Overhead {
         text.parse().unwrap_or_else(|_| size.clone())
     }
 
+    /// The smallest disk whose claim is at least as large as this one.
+    pub(super) fn disk_for(self, claim: &Bytes) -> Bytes {
+        let left = u128::from(claim.bytes()) * u128::from(ONE - self.0);
+        let mut bytes = u64::try_from(left / u128::from(ONE)).unwrap_or(u64::MAX);
+        loop {
+            // A number of bytes is a size in any case.
+            let Ok(size) = bytes.to_string().parse() else {
+                return claim.clone();
+            };
+            if self.claim_for(&size) >= *claim {
+                return size;
+            }
+            bytes = bytes.saturating_add(MIB);
+        }
+    }
+
     /// Whether a disk of `size` has room in a claim.
     pub(super) fn has_room(self, claim: &Bytes, size: &Bytes) -> bool {
         let left = u128::from(claim.bytes()) * u128::from(ONE - self.0);
@@ -164,6 +180,14 @@ mod tests {
                 let bare = u128::from(wanted.bytes()) * u128::from(ONE);
                 let most = bare.div_ceil(u128::from(ONE - overhead.0)) + u128::from(MIB);
                 assert!(u128::from(claim.bytes()) <= most, "{overhead:?} {wanted}");
+                // A disk that is made for a claim of this size has one at least as large, and
+                // is hardly larger than need be.
+                let made = overhead.disk_for(&claim);
+                assert!(overhead.claim_for(&made) >= claim, "{overhead:?} {wanted}");
+                assert!(
+                    made.bytes() <= wanted.bytes() + MIB,
+                    "{overhead:?} {wanted}"
+                );
             }
         }
         assert!(

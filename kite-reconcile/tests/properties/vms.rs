@@ -18,7 +18,7 @@ use kite_core::{
     kubevirt::{
         VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceSpec, VirtualMachineStatus,
     },
-    labels,
+    labels, names,
 };
 use kite_reconcile::{
     claims::{ClaimState, WantedClaim},
@@ -209,7 +209,7 @@ fn disk_claim() -> impl Strategy<Value = DiskClaim> {
 }
 
 fn claim(vm: &Vm<'_>, disk: Found, how: DiskClaim) -> Option<PersistentVolumeClaim> {
-    let mut claim = disk::grown_claim(vm, &vm.object.spec.disk);
+    let mut claim = disk::grown_claim(vm, &names::disk(vm.name), &vm.object.spec.disk);
     let owner = |uid: String| {
         Some(vec![OwnerReference {
             controller: Some(true),
@@ -573,8 +573,7 @@ impl World {
     }
 
     fn take(&mut self, outcome: Outcome) {
-        let name = self.object.metadata.name.as_deref().unwrap();
-        self.seen.absorb(name, outcome);
+        self.seen.absorb(&self.object, outcome);
     }
 
     /// Carries a step out as a cluster would in which nothing goes wrong.

@@ -258,8 +258,9 @@ async fn a_vm_goes_by_one_request_for_each_object_and_one_look_at_what_is_left()
             };
             assert!(*requests <= most, "{what}: {asked:#?}");
         }
-        assert!(of("get ") <= 4, "{asked:#?}");
-        assert!(of("list ") <= 2, "{asked:#?}");
+        // There may be disks of restores, and their claims: these are looked for by lists.
+        assert!(of("get ") <= 3, "{asked:#?}");
+        assert!(of("list ") <= 4, "{asked:#?}");
         // Its finalizer, how far it is, and its owner's usage.
         assert!(of("patch ") <= 7, "{asked:#?}");
         assert!(of("patch ") <= kept + 3, "{asked:#?}");

@@ -46,6 +46,7 @@ pub fn always(builder: Builder) -> Builder {
         .always("what is offered goes to who holds it", offers_are_held)
         .always("who is gone holds no name", nobody_gone_holds_a_name)
         .always("nobody writes to a disk that goes", disks_go_unused)
+        .always("the last good disk is kept", former_disks_are_kept)
         .always("nobody clones an image that goes", images_go_unnamed)
         .always(
             "an instance is moved once at a time, and not without end",
@@ -147,7 +148,7 @@ fn disks_stay(state: &Snapshot, event: &Event) -> bool {
     if !is_disk || !is_deletion(event) || by_others(event) {
         return true;
     }
-    let Some(vm_name) = event.name.strip_suffix("-disk") else {
+    let Some(vm_name) = vm_of_disk(&event.name) else {
         return true;
     };
     // The claim follows its DataVolume, about which was asked before.
@@ -159,7 +160,23 @@ fn disks_stay(state: &Snapshot, event: &Event) -> bool {
             return true;
         }
     }
-    !is_kept(state, &event.namespace, vm_name)
+    // Of one that the VM does not have any more it is asked elsewhere.
+    let machine = find(
+        state,
+        KUBEVIRT,
+        "virtualmachines",
+        &event.namespace,
+        vm_name,
+    );
+    let pointed = machine.and_then(|it| root_of(it, "/spec/template/spec/volumes"));
+    let is_another = pointed.is_some_and(|it| it != event.name);
+    is_another || !is_kept(state, &event.namespace, vm_name)
+}
+
+/// The VM whose disk has this name.
+fn vm_of_disk(name: &str) -> Option<&str> {
+    let (vm, _) = name.rsplit_once("-disk")?;
+    names::number_of_disk(vm, name).map(|_| vm)
 }
 
 const STORAGE: &str = "snapshot.storage.k8s.io";
@@ -268,7 +285,9 @@ fn tenants_are_apart(state: &Snapshot, event: &Event) -> bool {
         namespace.is_null() || text(namespace) == names::IMAGE_NAMESPACE
     };
     let source_is_right = event.kind != "DataVolume"
-        || (of_images(&object["spec"]["sourceRef"]) && of_images(&object["spec"]["source"]["pvc"]));
+        || (of_images(&object["spec"]["sourceRef"])
+            && of_images(&object["spec"]["source"]["pvc"])
+            && is_of_its_vm(state, event, &object["spec"]["source"]["snapshot"]));
     let owner_is_right = |owner: &Value| match text(&owner["kind"]) {
         "KiteVirtualMachine" => {
             let of_label = label(labels::VM_NAME).is_none_or(|l| l == text(&owner["name"]));
@@ -284,7 +303,7 @@ fn tenants_are_apart(state: &Snapshot, event: &Event) -> bool {
     let own_volume = |volume: &Value| {
         let disk = &volume["dataVolume"]["name"];
         let secret = &volume["cloudInitNoCloud"]["secretRef"]["name"];
-        (disk.is_null() || text(disk) == names::disk(&event.name))
+        (disk.is_null() || names::number_of_disk(&event.name, text(disk)).is_some())
             && (secret.is_null() || text(secret) == names::cloud_init_secret(&event.name))
     };
     let is_machine = event.kind == "VirtualMachine";
@@ -338,11 +357,75 @@ fn holder<'a>(state: &'a Snapshot, claim: &Value) -> Option<&'a Object> {
     found.filter(|found| found.meta("uid") == text(&holder["uid"]))
 }
 
-/// The disk of a VM, if it is its own.
+/// The disk of a VM that its machine points at, if it is its own; else its first.
 fn own_disk<'a>(state: &'a Snapshot, vm: &Object) -> Option<&'a Object> {
-    let (namespace, name) = (vm.meta("namespace"), names::disk(vm.meta("name")));
-    let disk = find(state, CDI, "datavolumes", namespace, &name);
+    let (namespace, name) = (vm.meta("namespace"), vm.meta("name"));
+    let machine = find(state, KUBEVIRT, "virtualmachines", namespace, name);
+    let pointed = machine.and_then(|it| root_of(it, "/spec/template/spec/volumes"));
+    let disk = pointed.unwrap_or_else(|| names::disk(name));
+    let disk = find(state, CDI, "datavolumes", namespace, &disk);
     disk.filter(|disk| controller(disk) == Some(vm.meta("uid")))
+}
+
+/// The disk that a machine points at, or an instance has.
+fn root_of(object: &Object, volumes: &str) -> Option<String> {
+    let value = object.to_value();
+    let volumes = value.pointer(volumes)?.as_array()?;
+    let mut names = volumes.iter().map(|it| &it["dataVolume"]["name"]);
+    names.find_map(|it| it.as_str().map(str::to_owned))
+}
+
+/// Whether a disk that is copied from a snapshot is copied from one of its own VM.
+fn is_of_its_vm(state: &Snapshot, event: &Event, source: &Value) -> bool {
+    if source.is_null() || event.change != Change::Added || by_rival(event) {
+        return true;
+    }
+    let (namespace, name) = (text(&source["namespace"]), text(&source["name"]));
+    let snapshot = find(state, KITE, "kitesnapshots", namespace, name);
+    namespace == event.namespace
+        && snapshot.is_none_or(|it| {
+            let of = &it.value()["status"]["source"]["vmUid"];
+            of.is_null() || Some(text(of)) == controller(&event.object)
+        })
+}
+
+/// A disk that was a VM's goes when a guest has run on another one that the VM has, or with
+/// the VM; and not while a snapshot needs it that is not gone.
+fn former_disks_are_kept(state: &Snapshot, event: &Event) -> bool {
+    if event.kind != "DataVolume" || !is_deletion(event) || by_others(event) {
+        return true;
+    }
+    let namespace = &event.namespace;
+    let owner = controller(&event.object);
+    let mut vms = within(state, KITE, "kitevirtualmachines", namespace);
+    let Some(vm) = vms.find(|it| Some(it.meta("uid")) == owner && !it.is_deleting()) else {
+        return true;
+    };
+    let notes = &event.object.value()["metadata"]["annotations"];
+    let is_first = event.name == names::disk(vm.meta("name"));
+    if notes[labels::DISK_MARK].is_null() && !is_first {
+        // It never was the VM's.
+        return true;
+    }
+    let claim_of = |disk: &str| find(state, "", "persistentvolumeclaims", namespace, disk);
+    let claim = claim_of(&event.name).map(|it| it.meta("uid"));
+    let mut snapshots = within(state, KITE, "kitesnapshots", namespace);
+    let is_needed = snapshots.any(|it| {
+        let source = &it.value()["status"]["source"];
+        let is_of_it = claim.is_some_and(|uid| text(&source["claimUid"]) == uid);
+        is_of_it && source["outlivesDisk"] != true && !it.is_deleting()
+    });
+    let Some(present) = own_disk(state, vm) else {
+        // One that was filled by nothing yet is made again.
+        return event.object.value()["status"]["phase"] != "Succeeded";
+    };
+    let name = present.meta("name");
+    let uid = claim_of(name).map(|it| it.meta("uid"));
+    let proof = &present.value()["metadata"]["annotations"][labels::HAS_RUN_ON];
+    let told = &vm.value()["status"]["disk"]["hasRunOn"];
+    let has_run = uid.is_some_and(|uid| [proof, told].iter().any(|it| text(it) == uid));
+    let is_filled = event.object.value()["status"]["phase"] == "Succeeded";
+    !is_filled || (name != event.name && has_run && !is_needed)
 }
 
 /// Whether the holder of a claim has a disk of its own, filled.
@@ -350,8 +433,12 @@ fn has_a_disk(state: &Snapshot, claim: &Value) -> bool {
     let Some(vm) = holder(state, claim) else {
         return false;
     };
-    let (namespace, name) = (vm.meta("namespace"), names::disk(vm.meta("name")));
+    let namespace = vm.meta("namespace");
     let disk = own_disk(state, vm);
+    let name = disk.map_or_else(
+        || names::disk(vm.meta("name")),
+        |it| it.meta("name").to_owned(),
+    );
     let claim = find(state, "", "persistentvolumeclaims", namespace, &name);
     let phase = |object: &Object| text(&object.value()["status"]["phase"]).to_owned();
     disk.is_some_and(|disk| {
@@ -547,13 +634,8 @@ fn machines_are_complete(state: &Snapshot, event: &Event) -> bool {
     ) else {
         return false;
     };
-    let disk = find(
-        state,
-        CDI,
-        "datavolumes",
-        &event.namespace,
-        &names::disk(&event.name),
-    );
+    let disk = root_of(&event.object, "/spec/template/spec/volumes");
+    let disk = disk.and_then(|it| find(state, CDI, "datavolumes", &event.namespace, &it));
     let decoded = |object: &Object, key: &str| {
         let secret: Option<k8s_openapi::api::core::v1::Secret> =
             serde_json::from_value(object.to_value()).ok();
@@ -653,13 +735,16 @@ fn disks_go_unused(state: &Snapshot, event: &Event) -> bool {
         return find(state, CDI, "datavolumes", namespace, &name).is_some()
             || claim.and_then(controller).is_none();
     }
-    let vm_name = event.name.strip_suffix("-disk");
+    let vm_name = vm_of_disk(&event.name);
     let (Some(vm_name), "DataVolume", true) = (vm_name, event.kind.as_str(), is_deletion(event))
     else {
         return true;
     };
     let machine = find(state, KUBEVIRT, "virtualmachines", namespace, vm_name);
     let owner = controller(&event.object);
+    let has_it =
+        |it: &&Object, volumes: &str| root_of(it, volumes).as_deref() == Some(event.name.as_str());
+    let machine = machine.filter(|it| has_it(it, "/spec/template/spec/volumes"));
     let is_foreign = machine.is_some_and(|machine| controller(machine) != owner);
     let instance = find(
         state,
@@ -668,6 +753,7 @@ fn disks_go_unused(state: &Snapshot, event: &Event) -> bool {
         namespace,
         vm_name,
     );
+    let instance = instance.filter(|it| has_it(it, "/spec/volumes"));
     // Whoever deletes a namespace deletes all in it at once; Kubernetes keeps the claim
     // for as long as it is used.
     let namespace = find(state, "", "namespaces", "", namespace);

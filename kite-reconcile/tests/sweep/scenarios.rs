@@ -62,7 +62,7 @@ pub async fn nothing_is_left_of(world: &World, name: &str) -> Done {
         ($($kind:ty),*) => { $(
             for left in world.list::<$kind>().await? {
                 let is_its = left.labels().get(kite_core::labels::VM_NAME).is_some_and(|n| n == name);
-                let is_disk = left.name_any() == names::disk(name);
+                let is_disk = names::number_of_disk(name, &left.name_any()).is_some();
                 let text = format!("{} {} is left", stringify!($kind), left.name_any());
                 world.expect(!is_its && !is_disk, &text).await;
             }

@@ -6,9 +6,10 @@ use std::time::Duration;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Pod, storage::v1::StorageClass};
 use kite_core::{
     cdi::DataVolume,
+    conditions,
     crd::{
         Consistency, KitePlatform, KiteSnapshot, KiteSnapshotSpec, KiteSnapshotStatus, KiteUser,
-        KiteVirtualMachine, SnapshotPhase, VmPhase,
+        KiteVirtualMachine, SnapshotPhase, VmPhase, vm_condition::RESTORED,
     },
     names,
     volume_snapshot::{VolumeSnapshot, VolumeSnapshotClass},
@@ -40,6 +41,13 @@ fn stage(copies: usize) -> Builder {
         .ignore_field("KiteSnapshot", "/status/takenAt")
         .ignore_field("VolumeSnapshot", "/metadata/annotations")
         .ignore_field("VolumeSnapshotContent", "/metadata/annotations")
+        // When the VM got its disk.
+        .ignore_field("VirtualMachine", "/metadata/annotations")
+        .ignore_field("DataVolume", "/metadata/annotations")
+        .ignore_field("PersistentVolumeClaim", "/metadata/annotations")
+        .ignore_field("KiteVirtualMachine", "/status/formerDisks")
+        // Which of several that are alike comes first.
+        .ignore_field("PersistentVolume", "/spec/claimRef")
         // How often the guest was asked to freeze.
         .ignore_counts()
 }
@@ -220,6 +228,83 @@ pub fn snapshots_of_one_who_goes(copies: usize) -> Builder {
         if let Some(ann) = ann {
             world.delete(&ann).await?;
         }
+        world.settle().await?;
+        nothing_is_on_storage(&world).await?;
+        nothing_is_left_of(&world, "web").await
+    })
+}
+
+/// Asks for a restore, in the second so many after all began.
+async fn restore(world: &World, web: &KiteVirtualMachine, from: (&str, &str), at: u8) -> Done {
+    let at = format!("2026-01-01T00:00:0{at}Z");
+    let mut restore = json!({"snapshot": null, "disk": null, "at": at, "keep": "10m"});
+    restore[from.0] = json!(from.1);
+    world
+        .patch(web, json!({"spec": {"restore": restore}}))
+        .await?;
+    world.settle().await?;
+    let found: Option<KiteVirtualMachine> = world.get(ANN, "web").await?;
+    let status = found.and_then(|it| it.status).unwrap_or_default();
+    let is_restored = conditions::is_true(&status.conditions, RESTORED);
+    let text = format!("the VM has what was asked for: {status:?}");
+    world.expect(is_restored, &text).await;
+    Ok(())
+}
+
+/// A VM is restored from a snapshot, that is taken back, and it is restored once more; then
+/// the former disks go, the snapshot, and the VM.
+pub fn snapshot_restored(copies: usize) -> Builder {
+    stage(copies).scenario(async |world| {
+        storage_of(&world, LONGHORN).await?;
+        let web = world.create(&vm("ann", "web")).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        let s = world.create(&snapshot("s")).await?;
+        settle_as(&world, "s", SnapshotPhase::Ready).await?;
+        restore(&world, &web, ("snapshot", "s"), 1).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        world.run_for(Duration::from_secs(2)).await?;
+        restore(&world, &web, ("disk", "web-disk"), 2).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        world.run_for(Duration::from_secs(2)).await?;
+        restore(&world, &web, ("snapshot", "s"), 3).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        world.run_for(Duration::from_secs(900)).await?;
+        world.settle().await?;
+        let disk: Option<DataVolume> = world.get(ANN, "web-disk").await?;
+        world
+            .expect(disk.is_some(), "the disk of the snapshot is there")
+            .await;
+        world.delete(&s).await?;
+        world.settle().await?;
+        nothing_is_on_storage(&world).await?;
+        world.run_for(Duration::from_secs(900)).await?;
+        world.settle().await?;
+        let own = world.list::<DataVolume>().await?;
+        let own = own
+            .iter()
+            .filter(|it| it.namespace().as_deref() == Some(ANN));
+        world.expect(own.count() == 1, "one disk is left").await;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        world.delete(&web).await?;
+        world.settle().await?;
+        nothing_is_left_of(&world, "web").await
+    })
+}
+
+/// A VM is deleted while its disk is restored.
+pub fn snapshot_restored_in_vain(copies: usize) -> Builder {
+    stage(copies).scenario(async |world| {
+        storage_of(&world, LONGHORN).await?;
+        let web = world.create(&vm("ann", "web")).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        world.create(&snapshot("s")).await?;
+        settle_as(&world, "s", SnapshotPhase::Ready).await?;
+        let restore = json!({"snapshot": "s", "at": "2026-01-01T00:00:01Z"});
+        world
+            .patch(&web, json!({"spec": {"restore": restore}}))
+            .await?;
+        world.steps(40).await?;
+        world.delete(&web).await?;
         world.settle().await?;
         nothing_is_on_storage(&world).await?;
         nothing_is_left_of(&world, "web").await

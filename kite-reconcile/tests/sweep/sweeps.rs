@@ -314,6 +314,8 @@ sweeps!(
     snapshots::snapshot_given_up,
     snapshots::snapshot_kept,
     snapshots::snapshots_of_one_who_goes,
+    snapshots::snapshot_restored,
+    snapshots::snapshot_restored_in_vain,
 );
 
 /// Rows of a table of sweeps.

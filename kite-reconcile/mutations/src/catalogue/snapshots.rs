@@ -9,6 +9,9 @@ const TOLD: &str = "kite-reconcile/src/snapshot/told.rs";
 const ROOM: &str = "kite-reconcile/src/snapshot/room.rs";
 const SUMMARY: &str = "kite-reconcile/src/snapshot/summary.rs";
 const OF_VM: &str = "kite-reconcile/src/vm/snapshots.rs";
+const DISKS: &str = "kite-reconcile/src/vm/disks.rs";
+const RESTORE: &str = "kite-reconcile/src/vm/restore.rs";
+const OBSERVE: &str = "kite-reconcile/src/snapshot/observe.rs";
 
 pub(super) const ALL: &[Mutation] = &[
     Mutation {
@@ -137,5 +140,42 @@ pub(super) const ALL: &[Mutation] = &[
             "let all: u64 = others().filter(|it| it.status.as_ref().is_some_and(|it| it.granted)).fold(0, |sum, it| sum.saturating_add(it.charge()));",
         )],
         first: (Scenarios, "keeping::quotas"),
+    },
+    Mutation {
+        name: "former-disk-not-held",
+        what: "deletes a former disk though a snapshot needs it",
+        file: DISKS,
+        edits: &[("outlives: *outlives", "outlives: *outlives || true")],
+        first: (Scenarios, "restoring::a_vm_is_restored"),
+    },
+    Mutation {
+        name: "restore-by-another-s",
+        what: "restores a VM from a snapshot of another VM",
+        file: RESTORE,
+        edits: &[(
+            "source.is_some_and(|it| it.vm_uid != vm.uid)",
+            "source.is_some_and(|it| it.vm_uid != vm.uid && false)",
+        )],
+        first: (Scenarios, "restoring::what_cannot_be_restored"),
+    },
+    Mutation {
+        name: "restore-not-proven",
+        what: "deletes the data of a snapshot though no guest has run on what is copied from it",
+        file: OBSERVE,
+        edits: &[(
+            "(uid.is_none() || has_run_on != uid)",
+            "(uid.is_none() && has_run_on != uid)",
+        )],
+        first: (Scenarios, "restoring::a_vm_that_is_off"),
+    },
+    Mutation {
+        name: "restore-without-a-mark",
+        what: "marks another disk while the machine has no mark yet",
+        file: RESTORE,
+        edits: &[(
+            "deeds.retain(|it| !matches!(it, Deed::Mark { .. }));",
+            "deeds.retain(|it| !matches!(it, Deed::Point { .. }));",
+        )],
+        first: (Scenarios, "restoring::a_lost_disk"),
     },
 ];

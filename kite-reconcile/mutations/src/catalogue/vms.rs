@@ -177,8 +177,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "deletes the disk before the VirtualMachine that writes to it",
         file: DELETE,
         edits: &[
-            ("Self::Machine,\nSelf::Snapshots,\nSelf::Disk,", "Self::Disk, /**/"),
-            ("/**/\nSelf::Claim,", "Self::Machine,\nSelf::Snapshots,\nSelf::Claim,"),
+            ("Self::Machine,\nSelf::Copies,\nSelf::Snapshots,\nSelf::Disk,", "Self::Disk, /**/"),
+            ("/**/\nSelf::Claim,", "Self::Machine,\nSelf::Copies,\nSelf::Snapshots,\nSelf::Claim,"),
         ],
         first: (Sweep, "vm_deletion::crashes"),
     },
