@@ -243,7 +243,16 @@ async fn claim(
         end = Some(Time(latest.unwrap_or(Timestamp::MAX)));
     }
     let new = input.map(|claim| claim.of(&offer.spec, end));
-    vms::make(&state, &caller, &owner, once, new, form, Some(name)).await
+    Box::pin(vms::make(
+        &state,
+        &caller,
+        &owner,
+        once,
+        new,
+        form,
+        Some(name),
+    ))
+    .await
 }
 
 /// Why nobody can claim an offer.

@@ -286,6 +286,7 @@ const BESIDE: &[(&str, &str)] = &[
     ("KiteImage", "spec.source."),
     ("KiteReservation", "spec.fulfilled"),
     ("KiteReservation", "spec.kept."),
+    ("KiteVirtualMachine", "spec.restore."),
 ];
 
 /// What an enum, a number and a switch take; nothing of others, which take a word.
@@ -386,6 +387,10 @@ fn every_field_that_is_admitted_is_read() {
     ] {
         assert!(judge(vm, &at(field), &json!(text)), "{field}");
     }
+    let restore = json!({
+        "snapshot": "before", "at": "2026-05-04T08:00:00.1234567891Z", "keep": "1h1ms",
+    });
+    assert!(judge(vm, &at("restore"), &restore), "{restore}");
     for (field, text) in [("expiryGracePeriod", "0.1ns"), ("idleTimeout", "+1h")] {
         assert!(!judge(vm, &at(field), &json!(text)), "{field}");
     }

@@ -43,7 +43,7 @@ const ON_ITS_WAY: &[&str] = &[
 ];
 
 /// Reasons of the condition `Restored` that need somebody.
-const RESTORE_REFUSED: &[&str] = &["CopyFailed", "NoFormerDisk", "SnapshotUnusable"];
+const RESTORE_REFUSED: &[&str] = &["CopyFailed", "NoFormerDisk", "NotLater", "SnapshotUnusable"];
 
 /// Reason of the condition `Expired` while there is time left, but not much.
 const EXPIRES_SOON: &str = "ExpiresSoon";

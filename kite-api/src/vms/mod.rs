@@ -125,7 +125,7 @@ async fn create(
 ) -> Result<Created<VmView>, Problem> {
     let owner = find_owner(&state, &caller, owner.as_deref()).await?;
     caller.require(Action::CreateVm, whose(&caller, &owner))?;
-    make(&state, &caller, &owner, once, input, form, None).await
+    Box::pin(make(&state, &caller, &owner, once, input, form, None)).await
 }
 
 /// Creates a VM of `owner`, from an offer if one is named.

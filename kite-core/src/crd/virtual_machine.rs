@@ -138,7 +138,7 @@ pub struct KiteVirtualMachineSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = Rule::new("has(self.snapshot) != has(self.disk)").message("restore must name either a snapshot or a former disk: set the other one to null"))]
     #[x_kube(validation = Rule::new("self.at > oldSelf.at || (self.at == oldSelf.at && has(self.snapshot) == has(oldSelf.snapshot) && (!has(self.snapshot) || self.snapshot == oldSelf.snapshot) && has(self.disk) == has(oldSelf.disk) && (!has(self.disk) || self.disk == oldSelf.disk))").message("restore.at must be later than before for another restore: set it to the present time"))]
-    pub restore: Option<RestoreRequest>,
+    pub restore: Option<Box<RestoreRequest>>,
     /// Which fields of what is stored cannot be read, and why: what is here in their
     /// place is a stand-in. Never written.
     #[serde(skip)]
@@ -213,7 +213,7 @@ pub struct RestoreRequest {
     #[serde(deserialize_with = "crate::time::required")]
     #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("restore.at must be before the year 9000: set it to the present time"))]
     pub at: Time,
-    /// For how long the disk that was the VM's before is kept from when the VM runs on the new
+    /// For how long the disk that was the VM's before is kept from when the VM is given the new
     /// one: a span such as `2h`, from 10m to a year; `24h` if not given. The restore can be
     /// taken back for so long.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -45,7 +45,8 @@ async fn look_for_disk<C: Cluster>(
     run: Run,
     all: Vec<DataVolume>,
 ) -> Result<Found, ClusterError> {
-    if all.is_empty() && lost::had_data(vm).is_none() {
+    let was_there = lost::had_data(vm).or_else(|| lost::marked(run.0.as_ref()));
+    if all.is_empty() && was_there.is_none() {
         return Ok(Found::default());
     }
     let found = Box::pin(look_at_disks(cluster, vm, run.clone(), all)).await?;

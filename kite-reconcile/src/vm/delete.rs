@@ -299,7 +299,7 @@ fn moves(vm: &Vm<'_>, seen: &Observed) -> Vec<Left> {
 fn copies(vm: &Vm<'_>, seen: &Observed) -> Vec<Left> {
     let never_was_its = |it: &&DataVolume| {
         let notes = DiskNotes::of(&it.metadata);
-        notes.made_for.is_some() && notes.mark.is_none()
+        notes.made_for.is_some() && notes.mark.is_none() && notes.has_run_on.is_none()
     };
     let all = seen.all_disks().filter(never_was_its);
     all.map(|it| left(vm, seen, Some(it), &it.name_any()))

@@ -13,7 +13,7 @@ use kite_core::{
 };
 use kite_render::{
     Vm, disk, image as images,
-    restore::{DiskNotes, mark_of},
+    restore::{DiskMark, DiskNotes, mark_of},
 };
 
 use super::{
@@ -110,7 +110,13 @@ fn made(draft: &mut VmDraft<'_>) -> bool {
         notes = DiskNotes::of(&stored.metadata);
     } else if name != names::disk(vm.name) {
         // In the place of one that is lost: what has its mark is on the machine.
-        notes.mark = seen.machine.as_ref().and_then(|it| mark_of(&it.metadata));
+        let mark = seen.machine.as_ref().and_then(|it| mark_of(&it.metadata));
+        // And former ones are kept from now on.
+        notes.mark = mark.map(|it| DiskMark {
+            turn: it.turn + 1,
+            since: seen.now,
+            ..it
+        });
     }
     notes.put_on(&mut desired.metadata);
     desired.metadata.name = Some(name);

@@ -108,7 +108,8 @@ impl<'a> View<'a> {
             };
             // Somebody has pointed it at what never was the VM's: that is put right as all else.
             let has_mark = has_marks || restore::mark_of(&it.metadata).is_some();
-            if !is_its && !has_mark {
+            let may_be_its = has_mark && names::number_of_disk(vm.name, disk).is_some();
+            if !is_its && !may_be_its {
                 return None;
             }
             let mark = restore::mark_of(&it.metadata).map(mark);
@@ -179,8 +180,9 @@ pub(super) fn decide(vm: &Vm<'_>, seen: &Observed) -> Decided {
 
 /// Whether the VM is to be off for what is decided, whatever its spec says.
 pub(super) fn holds_off(vm: &Vm<'_>, seen: &Observed) -> bool {
-    // There is nothing else to start from.
-    if seen.disks.others.is_empty() {
+    // There is nothing else to start from; or what cannot be read stays as it is.
+    let is_unread = vm.object.unreadable().is_some() || seen.platform.unreadable.is_some();
+    if seen.disks.others.is_empty() || is_unread {
         return false;
     }
     let pointed = seen.machine.as_ref().and_then(restore::disk_of);
@@ -214,10 +216,7 @@ pub(super) fn is_asked(vm: &Vm<'_>, seen: &Observed) -> bool {
     let Some(restore) = &vm.object.spec.restore else {
         return false;
     };
-    let view = View::of(vm, seen);
-    let known = view.seen();
-    let last = known.current().and_then(|(mark, _)| mark.request);
-    last.is_none_or(|last| restore.at.0 > last)
+    last_request(vm, seen).is_none_or(|last| restore.at.0 > last)
 }
 
 /// The disk that the machine points at, as far as that can be one of the VM's.
@@ -336,7 +335,12 @@ pub(super) async fn needed<C: Cluster>(
         }
     }
     for taken in on_storage {
-        let is_told = own.iter().any(|it| it.name_any() == taken.name_any());
+        // What is said of it by one that cannot be read, or that failed, does not count.
+        let is_told = own.iter().any(|it| {
+            let status = it.status.as_ref();
+            it.name_any() == taken.name_any()
+                && status.is_some_and(|it| it.source.is_some() && it.failure.is_none())
+        });
         let claim = taken.spec.source.persistent_volume_claim_name;
         needs.extend(claim.filter(|_| !is_told).map(|claim| (claim, false)));
     }
@@ -349,6 +353,13 @@ fn complete<K: Object>(found: Result<Listed<K>, ClusterError>) -> Result<Vec<K>,
         Err(ClusterError::NotFound { .. }) => Ok(Vec::new()),
         Err(error) => Err(error),
     }
+}
+
+/// The restore that was carried out last, by its time.
+pub(super) fn last_request(vm: &Vm<'_>, seen: &Observed) -> Option<Timestamp> {
+    let view = View::of(vm, seen);
+    let known = view.seen();
+    known.current().and_then(|(mark, _)| mark.request)
 }
 
 /// The mark of the VM's disk of this name.
@@ -405,6 +416,9 @@ fn one_of<'a>(
     let told = vm.object.status.as_ref().and_then(|it| it.disk.as_ref());
     let told = told.and_then(|it| it.has_run_on.as_deref());
     let proof = notes.has_run_on.as_deref();
+    let copy_of = restore::copy_of(disk);
+    // Of a copy it is noted beside the data, and that counts alone.
+    let is_told = copy_of.is_none() && told == uid;
     let fill = match DiskState::of(Some(disk)) {
         DiskState::Filled => Fill::Done,
         DiskState::Failed => Fill::Failed,
@@ -417,13 +431,32 @@ fn one_of<'a>(
     Disk {
         name,
         generation: number,
-        mark: notes.mark.map(mark),
+        mark: notes
+            .mark
+            .map(mark)
+            .or_else(|| lost_mark(seen, name, number, &notes)),
         made_for: notes.made_for,
-        copy_of: restore::copy_of(disk),
+        copy_of,
         fill,
-        is_proven: uid.is_some() && (proof == uid || told == uid),
+        is_proven: uid.is_some() && (proof == uid || is_told),
         is_leaving: disk.metadata.deletion_timestamp.is_some() || is_gone,
     }
+}
+
+/// The mark of a disk that a guest has run on, where somebody has taken it off: as it was
+/// first. Where the machine says which one it has, that is better known.
+fn lost_mark(seen: &Observed, name: &str, number: u32, notes: &DiskNotes) -> Option<Mark> {
+    notes.has_run_on.as_ref()?;
+    let machine = seen.machine.as_ref();
+    let told = machine.filter(|it| restore::mark_of(&it.metadata).is_some());
+    if told.and_then(restore::disk_of) == Some(name) {
+        return None;
+    }
+    Some(Mark {
+        turn: number.saturating_sub(1),
+        request: notes.made_for,
+        since: Timestamp::MIN,
+    })
 }
 
 fn mark(of: DiskMark) -> Mark {

@@ -10,7 +10,10 @@ use kite_core::{
         vm_condition::VIRTUAL_MACHINE_READY,
     },
 };
-use kite_render::{Vm, restore::DiskMark};
+use kite_render::{
+    Vm,
+    restore::{DiskMark, mark_of},
+};
 use kube::api::ObjectMeta;
 
 use super::{
@@ -165,14 +168,16 @@ impl<'a> VmDraft<'a> {
         }
     }
 
-    /// Has the machine that was planned last be refused if it is not as it was seen: which disk
-    /// it gets rests on all of it.
+    /// Has the machine that was planned last be refused if it is not as it was seen, once there
+    /// is more than one disk that it may have: which one it gets rests on all of it.
     pub(super) fn refuse_if_changed(&mut self) {
         let stored = self.seen.machine.as_ref();
+        let is_marked = stored.is_some_and(|it| mark_of(&it.metadata).is_some());
+        let is_asked = self.vm.object.spec.restore.is_some();
         let version = stored.and_then(|it| it.metadata.resource_version.clone());
         if let Some(Step::Change(Change::Apply(AnyObject::VirtualMachine(planned)))) =
             self.steps.last_mut()
-            && self.point.is_some()
+            && (self.point.is_some() || is_marked || is_asked)
             && version.is_some()
         {
             planned.metadata.resource_version = version;

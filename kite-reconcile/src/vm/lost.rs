@@ -9,8 +9,11 @@
 //! from that: see [`Loss::Unmanaged`].
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kite_core::{conditions::NewCondition, crd::vm_condition::DISK_READY, labels, quantity::Bytes};
-use kite_render::{Vm, disk};
+use kite_core::{
+    conditions::NewCondition, crd::vm_condition::DISK_READY, kubevirt::VirtualMachine, labels,
+    quantity::Bytes,
+};
+use kite_render::{Vm, disk, restore};
 use kube::api::ObjectMeta;
 
 use super::{blockers, judge::DiskState, observe::Observed};
@@ -67,7 +70,14 @@ pub(super) fn uid<'a>(vm: &Vm<'a>, seen: &'a Observed) -> Option<&'a str> {
         let is_filled = DiskState::of(Some(disk)) == DiskState::Filled;
         return disk.metadata.uid.as_deref().filter(|_| is_filled);
     }
-    had_data(vm)
+    had_data(vm).or_else(|| marked(seen.machine.as_ref()))
+}
+
+/// The disk for which a machine has a mark: it was there, whatever the status says.
+pub(super) fn marked(machine: Option<&VirtualMachine>) -> Option<&str> {
+    let machine = machine?;
+    restore::mark_of(&machine.metadata)?;
+    restore::disk_of(machine)
 }
 
 /// Uid of the disk that had data, as the status says. An earlier version did not say
@@ -82,7 +92,7 @@ pub(super) fn had_data<'a>(vm: &Vm<'a>) -> Option<&'a str> {
 
 fn whatever_lost(vm: &Vm<'_>, seen: &Observed) -> Option<Loss> {
     let Some(disk) = &seen.disk else {
-        had_data(vm)?;
+        had_data(vm).or_else(|| marked(seen.machine.as_ref()))?;
         let claim = seen.claim.as_ref();
         return Some(claim.map_or(Loss::Gone(DISK), |claim| left_alone(vm, claim)));
     };

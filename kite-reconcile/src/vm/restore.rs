@@ -96,7 +96,7 @@ impl Source {
         let cut = taken.as_ref().and_then(|it| it.status.as_ref());
         let least = cut.and_then(|it| it.restore_size.as_ref());
         Ok(Self {
-            why_not: why_not(vm, &snapshot, taken.as_ref()),
+            why_not: why_not(vm, &snapshot, (taken.as_ref(), claim.as_ref())),
             size: status.size.clone(),
             least_claim: least.and_then(|it| it.0.parse().ok()),
             class: claim.and_then(|it| it.spec?.storage_class_name),
@@ -104,7 +104,11 @@ impl Source {
     }
 }
 
-fn why_not(vm: &Vm<'_>, snapshot: &KiteSnapshot, taken: Option<&VolumeSnapshot>) -> Option<String> {
+fn why_not(
+    vm: &Vm<'_>,
+    snapshot: &KiteSnapshot,
+    (taken, claim): (Option<&VolumeSnapshot>, Option<&PersistentVolumeClaim>),
+) -> Option<String> {
     let name = snapshot.name_any();
     let status = snapshot.status.as_ref();
     let source = status.and_then(|it| it.source.as_ref());
@@ -119,6 +123,12 @@ fn why_not(vm: &Vm<'_>, snapshot: &KiteSnapshot, taken: Option<&VolumeSnapshot>)
             "KiteSnapshot {name} is of another VM, {}, and a disk is restored from its own \
              VM's snapshots",
             snapshot.spec.vm
+        ));
+    }
+    let needs_disk = source.is_some_and(|it| !it.outlives_disk);
+    if needs_disk && claim.is_none_or(|it| it.metadata.deletion_timestamp.is_some()) {
+        return Some(format!(
+            "the disk that KiteSnapshot {name} was taken of is gone, and its data with it"
         ));
     }
     let is_ready = status.and_then(|it| it.phase) == Some(SnapshotPhase::Ready);
@@ -275,6 +285,15 @@ fn condition(draft: &VmDraft<'_>, restore: &RestoreRequest) -> NewCondition {
         return not(
             "Scheduled",
             format!("the restore from {what} is carried out at {at}"),
+        );
+    }
+    if let Some(last) = disks::last_request(vm, seen).filter(|last| *last > at) {
+        return not(
+            "NotLater",
+            format!(
+                "nothing is restored from {what}: a restore that was asked for at {last} was \
+                 carried out, which is later than spec.restore.at; set it to the present time"
+            ),
         );
     }
     if !is_asked(vm, seen) {

@@ -67,6 +67,7 @@ export const reasons = {
   "reason.SnapshotUnusable": "The disk cannot be restored from that snapshot. Nothing was changed.",
   "reason.NoFormerDisk": "There is no former disk of that name. Nothing was changed.",
   "reason.CopyFailed": "The disk could not be restored. Nothing was changed.",
+  "reason.NotLater": "A restore that was asked for later was carried out. Nothing was changed.",
   "reason.SecretsLeft": "The VM goes, but not its keys: the controller may not see Secrets in this namespace.",
   "reason.SnapshotsKept": "The VM is off and goes with the last of the snapshots that are to be kept: they need its disk.",
   "reason.WaitingForStart": "The disk is filled when the VM is first started.",

@@ -65,6 +65,7 @@ export const reasons: Record<keyof typeof english, string> = {
   "reason.SnapshotUnusable": "이 스냅샷으로는 디스크를 복원할 수 없습니다. 바뀐 것은 없습니다.",
   "reason.NoFormerDisk": "그 이름의 이전 디스크가 없습니다. 바뀐 것은 없습니다.",
   "reason.CopyFailed": "디스크를 복원하지 못했습니다. 바뀐 것은 없습니다.",
+  "reason.NotLater": "더 나중에 요청된 복원이 이미 수행되었습니다. 바뀐 것은 없습니다.",
   "reason.SecretsLeft": "VM은 삭제되지만 키는 남습니다. 컨트롤러가 이 네임스페이스의 Secret을 볼 수 없습니다.",
   "reason.SnapshotsKept": "VM은 꺼져 있으며, 보관할 마지막 스냅샷과 함께 삭제됩니다. 스냅샷에 이 VM의 디스크가 필요합니다.",
   "reason.WaitingForStart": "디스크는 VM을 처음 시작할 때 채워집니다.",
