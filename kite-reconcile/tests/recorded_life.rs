@@ -126,20 +126,20 @@ fn status(step: &Value, disk_phase: Option<&str>, power: PowerState) -> KiteVirt
             wanted: claims,
             ..Claims::default()
         },
+        disk: disk_phase.map(|phase| DataVolume {
+            status: (!phase.is_empty()).then(|| DataVolumeStatus {
+                phase: Some(phase.to_owned()),
+                ..DataVolumeStatus::default()
+            }),
+            ..disk::data_volume(&vm, &KitePlatformSpec::default(), "kite-images")
+        }),
+        // CDI makes it before it fills it.
+        claim: disk_phase.map(|_| {
+            let mut claim = disk::grown_claim(&vm, &names::disk(vm.name), &vm.object.spec.disk);
+            claim.metadata.labels = disk::metadata(&vm).labels;
+            claim
+        }),
         made: Made {
-            disk: disk_phase.map(|phase| DataVolume {
-                status: (!phase.is_empty()).then(|| DataVolumeStatus {
-                    phase: Some(phase.to_owned()),
-                    ..DataVolumeStatus::default()
-                }),
-                ..disk::data_volume(&vm, &KitePlatformSpec::default(), "kite-images")
-            }),
-            // CDI makes it before it fills it.
-            claim: disk_phase.map(|_| {
-                let mut claim = disk::grown_claim(&vm, &names::disk(vm.name), &vm.object.spec.disk);
-                claim.metadata.labels = disk::metadata(&vm).labels;
-                claim
-            }),
             machine: Some(machine),
             ..Made::default()
         },

@@ -316,23 +316,17 @@ fn disks(vm: &Vm<'_>, seen: &Observed) -> Vec<Left> {
 /// Their claims.
 fn claims(vm: &Vm<'_>, seen: &Observed) -> Vec<Left> {
     let all = seen.claim.iter().chain(&seen.disks.claims);
-    all.map(|it| claim(vm, seen, Some(it), &it.name_any()))
-        .collect()
+    all.map(|it| claim(vm, seen, it)).collect()
 }
 
 /// The disk's claim goes with the disk, by the garbage collector: until then the
 /// VM is not gone. One that lost its owner is deleted here, by our labels. As
 /// long as there is a disk of this name, it is another's, and so is its claim.
-pub(super) fn claim(
-    vm: &Vm<'_>,
-    seen: &Observed,
-    stored: Option<&PersistentVolumeClaim>,
-    name: &str,
-) -> Left {
-    let has_disk = seen.all_disks().any(|it| it.name_any() == name);
-    let Some(claim) = stored.filter(|_| !has_disk) else {
+fn claim(vm: &Vm<'_>, seen: &Observed, claim: &PersistentVolumeClaim) -> Left {
+    let name = claim.name_any();
+    if seen.all_disks().any(|it| it.name_any() == name) {
         return Left::Nothing;
-    };
+    }
     let was_of_a_disk = claim
         .metadata
         .owner_references
@@ -344,7 +338,7 @@ pub(super) fn claim(
     if was_of_a_disk {
         return Left::Leaving;
     }
-    left(vm, seen, Some(claim), name)
+    left(vm, seen, Some(claim), &name)
 }
 
 /// What cert-manager made for the VM's domain: it leaves it behind when the

@@ -8,7 +8,6 @@ use kite_core::{
     conditions::{self, NewCondition},
     crd::{DiskStatus, KiteVirtualMachineStatus, vm_condition::DISK_READY},
     kubevirt::VirtualMachineInstance,
-    names,
     quantity::Bytes,
 };
 use kite_render::{
@@ -108,10 +107,10 @@ fn made(draft: &mut VmDraft<'_>) -> bool {
         // Immutable once made.
         desired.spec = stored.spec.clone();
         notes = DiskNotes::of(&stored.metadata);
-    } else if name != names::disk(vm.name) {
-        // In the place of one that is lost: what has its mark is on the machine.
+    } else {
+        // In the place of one that is lost, whatever its number: what had its mark is on the
+        // machine, and former ones are kept from now on.
         let mark = seen.machine.as_ref().and_then(|it| mark_of(&it.metadata));
-        // And former ones are kept from now on.
         notes.mark = mark.map(|it| DiskMark {
             turn: it.turn + 1,
             since: seen.now,

@@ -17,7 +17,8 @@ use kite_render::{
 use kube::api::ObjectMeta;
 
 use super::{
-    disks::{self, Decided},
+    decided::Decided,
+    disks::{Known, View},
     hold::power,
     judge::{Judgement, judge},
     lost::{self, Loss},
@@ -71,6 +72,8 @@ pub(super) struct VmDraft<'a> {
     pub loss: Option<Loss>,
     /// Where it stands by `KubeVirt` and CDI. Follows from what was seen.
     pub judgement: Judgement,
+    /// Its disks and what is asked of them. Follows from what was seen.
+    pub view: View<'a>,
     /// What is decided about its disks. Follows from what was seen.
     pub decided: Decided,
     /// Which disk the machine is to point at from now on: set by the stage of restores.
@@ -93,13 +96,15 @@ pub(super) struct VmDraft<'a> {
 
 impl<'a> VmDraft<'a> {
     pub(super) fn new(vm: &'a Vm<'a>, seen: &'a Observed) -> Self {
+        let view = View::of(vm, Known::of(seen));
         Self {
             vm,
             seen,
             is_entitled: has_ssh_id(seen),
             loss: lost::loss(vm, seen),
             judgement: judge(power(vm, seen), lost::disk_state(vm, seen), seen),
-            decided: disks::decide(vm, seen),
+            decided: view.decide(),
+            view,
             point: None,
             steps: Vec::new(),
             obstacles: Vec::new(),

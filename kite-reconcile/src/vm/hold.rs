@@ -6,7 +6,7 @@ use kite_core::{
 };
 use kite_render::Vm;
 
-use super::{disks, expiry::Expiry, idle::Idleness, observe::Observed};
+use super::{decided::holds_off, expiry::Expiry, idle::Idleness, observe::Observed};
 
 /// What keeps a VM off.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +30,7 @@ impl Hold {
         }
         let expiry = Self::expiry(vm, seen);
         let idle = || Idleness::of(vm, seen).filter(Idleness::is_decided);
-        let restoring = || disks::holds_off(vm, seen).then_some(Self::Restoring);
+        let restoring = || holds_off(vm, seen).then_some(Self::Restoring);
         let hold = expiry.map(Self::Expired);
         hold.or_else(|| idle().map(Self::Idle)).or_else(restoring)
     }

@@ -16,7 +16,12 @@ use kite_core::{
 use kite_render::{Vm, disk, restore};
 use kube::api::ObjectMeta;
 
-use super::{blockers, judge::DiskState, observe::Observed};
+use super::{
+    blockers,
+    disks::{Known, View},
+    judge::DiskState,
+    observe::Observed,
+};
 use crate::standing::{Standing, standing};
 
 /// What was lost of a disk that had data.
@@ -172,16 +177,30 @@ pub(super) fn condition(
         Loss::Gone(kind) => {
             let (key, uid) = (labels::REPLACE_DISK, uid(vm, seen).unwrap_or_default());
             let (image, namespace) = (&vm.object.spec.image, vm.namespace);
+            let formers = formers(vm, seen);
             let message = format!(
                 "the disk is gone with all that was on it, for there is no {kind} {name} any \
-                 more: restore it from a backup, delete the VM, or have a new disk made from \
-                 image {image} (kubectl annotate kitevirtualmachine -n {namespace} {} {key}={uid})",
+                 more: {formers}restore it from a snapshot (spec.restore.snapshot) or from a \
+                 backup, delete the VM, or have a new disk made from image {image} (kubectl annotate kitevirtualmachine -n {namespace} {} {key}={uid})",
                 vm.name
             );
             ("DiskLost", message)
         }
     };
     Some(NewCondition::new(DISK_READY, false, reason, message))
+}
+
+/// The former disks that the VM can be given again, as a remedy.
+fn formers(vm: &Vm<'_>, seen: &Observed) -> String {
+    let formers = View::of(vm, Known::of(seen)).formers();
+    let names: Vec<_> = formers.into_iter().map(|it| it.name).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(
+        "have a former disk again (spec.restore.disk: {}), ",
+        names.join(" or ")
+    )
 }
 
 /// What is said of a disk that has its data and no `DataVolume`. That it can be used

@@ -7,7 +7,6 @@ use kite_core::{
 use serde_json::{Value, json};
 
 use super::*;
-use crate::vm::Made;
 
 const NAMESPACE: &str = "kite-user-ann";
 
@@ -49,10 +48,7 @@ fn alone(owner: Option<Value>, labels: bool, leaves: bool) -> Observed {
             serde_json::from_value(json!("2026-05-04T08:00:00Z")).unwrap();
     }
     Observed {
-        made: Made {
-            claim: Some(claim),
-            ..Made::default()
-        },
+        claim: Some(claim),
         ..Observed::default()
     }
 }
@@ -114,7 +110,7 @@ fn a_claim_that_is_not_its_data_volumes_is_never_started_from() {
     ] {
         let of = format!("{owner:?}");
         let mut seen = alone(owner, labels, false);
-        seen.made.disk = serde_json::from_value(json!({
+        seen.disk = serde_json::from_value(json!({
             "metadata": {
                 "name": "web-disk", "uid": "d-1",
                 "ownerReferences": [self::owner("KiteVirtualMachine", "web", "u")],
@@ -150,7 +146,7 @@ fn of_a_claim_that_is_left_it_is_said_what_can_be_done_with_it() {
         assert!(said.message.contains(words), "{}", said.message);
     }
     let mut faulty = seen.clone();
-    faulty.made.claim.as_mut().unwrap().status = serde_json::from_value(json!({
+    faulty.claim.as_mut().unwrap().status = serde_json::from_value(json!({
         "conditions": [{"type": "ModifyVolumeError", "status": "True", "message": "no such class"}],
     }))
     .unwrap();

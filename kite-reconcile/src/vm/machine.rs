@@ -5,10 +5,10 @@ use kite_core::{
     crd::{KiteVirtualMachineStatus, PowerState, vm_condition::VIRTUAL_MACHINE_READY},
     kubevirt::{VirtualMachine, VirtualMachineInstance},
 };
-use kite_render::{Vm, machine, restore};
+use kite_render::{machine, restore};
 
 use super::{
-    disks, draft::VmDraft, hold::power, image::hardware, isolation, observe::Observed, quota,
+    disks::View, draft::VmDraft, hold::power, image::hardware, isolation, observe::Observed, quota,
 };
 use crate::stage::{Flow, Stage};
 
@@ -84,17 +84,18 @@ fn point(desired: &mut VirtualMachine, draft: &VmDraft<'_>) {
         restore::point(desired, disk, mark.as_ref());
         return;
     }
-    keep_disk(desired, draft.vm, draft.seen);
+    keep_disk(desired, &draft.view, draft.seen);
 }
 
 /// Leaves the machine at the disk that it has, or that the VM has where there is none yet.
-pub(super) fn keep_disk(desired: &mut VirtualMachine, vm: &Vm<'_>, seen: &Observed) {
-    let pointed = disks::pointed(vm, seen);
+pub(super) fn keep_disk(desired: &mut VirtualMachine, view: &View<'_>, seen: &Observed) {
+    let pointed = view.machine.map(|it| it.disk);
+    let has = || seen.disk_name(view.vm);
     let mark = match (&pointed, &seen.machine) {
         (Some(_), Some(machine)) => restore::mark_of(&machine.metadata),
-        _ => disks::mark_of(vm, seen, &seen.disk_name(vm)),
+        _ => view.mark_of(&has()),
     };
-    let disk = pointed.unwrap_or_else(|| seen.disk_name(vm));
+    let disk = pointed.map_or_else(has, str::to_owned);
     restore::point(desired, &disk, mark.as_ref());
 }
 

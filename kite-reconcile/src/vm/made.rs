@@ -1,14 +1,14 @@
 //! All that there is under a VM's names.
 
 use k8s_openapi::api::{
-    core::v1::{PersistentVolumeClaim, Secret, Service},
+    core::v1::{Secret, Service},
     networking::v1::Ingress,
 };
-use kite_core::{cdi::DataVolume, gateway_api::HttpRoute, kubevirt::VirtualMachine, names};
+use kite_core::{gateway_api::HttpRoute, kubevirt::VirtualMachine, names};
 use kite_render::Vm;
 
 use super::{
-    delete::{Left, Teardown, certificate, claim, left},
+    delete::{Left, Teardown, certificate, left},
     observe::Observed,
 };
 use crate::slots::slots;
@@ -27,11 +27,6 @@ slots! {
     web_service: Service = names::web_service, goes with Ways by left;
     /// The VM as `KubeVirt` knows it.
     machine: VirtualMachine = str::to_owned, goes with Machine by left;
-    /// The root disk.
-    disk: DataVolume = names::disk, goes with Disk by left;
-    /// The root disk's claim; only looked at when there is a disk, or was one with data,
-    /// and when it may have to go.
-    claim: PersistentVolumeClaim = names::disk, goes with Claim by claim;
     /// What cert-manager leaves of the domain's certificate; only looked at when the VM
     /// goes.
     certificate: Secret = names::certificate_secret, goes with Secrets by certificate;

@@ -9,9 +9,12 @@
 //! deletion:  Ingress, HTTPRoute, Services ► orders to move it ► VirtualMachine ► unfinished copies ► snapshots ► disks ► its claim ► Secrets ► claims ► finalizer
 //! ```
 
+mod absorb;
 mod access;
+mod around;
 mod blockers;
 mod data;
+mod decided;
 mod delete;
 mod disk;
 mod disks;
@@ -53,8 +56,8 @@ use kite_render::{Vm, restore as notes};
 use kube::runtime::controller::Action;
 
 pub(crate) use self::blockers::is_moving;
+pub(crate) use self::data::present_disk;
 pub(crate) use self::disk::{claim_size, runs_on};
-pub(crate) use self::disks::present_disk;
 pub(crate) use self::login::KEYS_REPLACED;
 pub(crate) use self::offer::{is_fulfilled, is_of as is_claim_of};
 pub(crate) use self::quota::{age, gibibytes};

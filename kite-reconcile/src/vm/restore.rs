@@ -31,7 +31,8 @@ use kite_render::{
 use kube::ResourceExt as _;
 
 use super::{
-    disks::{self, AHEAD, Deed, formers, is_asked},
+    decided::Deed,
+    disks::{AHEAD, Known, View},
     draft::{SOON, Seen, VmDraft},
     image,
     observe::Observed,
@@ -154,12 +155,12 @@ impl Stage<VmDraft<'_>> for Restoring {
     fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         let mut deeds = draft.decided.deeds.clone();
         let decides = |it: &Deed| matches!(it, Deed::Stop | Deed::Mark { .. });
-        if let Some(unmarked) = disks::unmarked(draft.vm, draft.seen)
+        if let Some(unmarked) = draft.view.unmarked()
             && deeds.iter().any(decides)
         {
             // Once another disk has a mark, a machine without one says nothing any more.
             deeds.retain(|it| !matches!(it, Deed::Mark { .. }));
-            draft.point = Some((unmarked, Some(first(draft.seen.now))));
+            draft.point = Some((unmarked.to_owned(), Some(first(draft.seen.now))));
         }
         for deed in deeds {
             let step = step(draft, deed);
@@ -174,7 +175,7 @@ impl Stage<VmDraft<'_>> for Restoring {
     }
 
     fn report(&self, draft: &VmDraft<'_>, status: &mut KiteVirtualMachineStatus) {
-        status.former_disks = formers(draft.vm, draft.seen);
+        status.former_disks = draft.view.formers();
     }
 
     fn look_again(&self, draft: &VmDraft<'_>) -> Option<Duration> {
@@ -185,8 +186,11 @@ impl Stage<VmDraft<'_>> for Restoring {
 
     fn deadline(&self, (vm, seen): &Seen<'_>) -> Option<jiff::Timestamp> {
         let at = vm.object.spec.restore.as_ref().map(|it| it.at.0);
+        if at.is_none() && seen.disks.others.is_empty() {
+            return None;
+        }
         let at = at.filter(|at| *at > seen.now);
-        let over = disks::decide(vm, seen).look_again;
+        let over = View::of(vm, Known::of(seen)).decide().look_again;
         let over = over.and_then(|left| seen.now.checked_add(left).ok());
         at.into_iter().chain(over).min()
     }
@@ -287,7 +291,7 @@ fn condition(draft: &VmDraft<'_>, restore: &RestoreRequest) -> NewCondition {
             format!("the restore from {what} is carried out at {at}"),
         );
     }
-    if let Some(last) = disks::last_request(vm, seen).filter(|last| *last > at) {
+    if let Some(last) = draft.view.last_request().filter(|last| *last > at) {
         return not(
             "NotLater",
             format!(
@@ -296,7 +300,7 @@ fn condition(draft: &VmDraft<'_>, restore: &RestoreRequest) -> NewCondition {
             ),
         );
     }
-    if !is_asked(vm, seen) {
+    if !draft.view.is_asked() {
         let disk = seen.disk_name(vm);
         let message = format!("the VM has disk {disk}, restored from {what} as asked for at {at}");
         return NewCondition::new(RESTORED, true, "Restored", message);
@@ -315,7 +319,7 @@ fn condition(draft: &VmDraft<'_>, restore: &RestoreRequest) -> NewCondition {
             )
         }
         Standing::Refused(Refusal::Former) => {
-            let former = formers(vm, seen);
+            let former = draft.view.formers();
             let names: Vec<&str> = former.iter().map(|it| it.name.as_str()).collect();
             let names = if names.is_empty() {
                 "there is none".to_owned()

@@ -16,6 +16,7 @@ use kite_core::{
 use kite_render::{Vm, machine};
 
 use super::{
+    disks::{Known, View},
     expiry::Expiry,
     hold::{Hold, power},
     image::hardware,
@@ -148,7 +149,8 @@ fn switch_off(vm: &Vm<'_>, seen: &Observed, stored: &VirtualMachine) -> Step {
         ..*vm
     };
     let mut desired = machine::virtual_machine_for(&vm, hardware(seen), PowerState::Off);
-    keep_disk(&mut desired, &vm, seen);
+    let view = View::of(&vm, Known::of(seen));
+    keep_disk(&mut desired, &view, seen);
     if seen.platform.unreadable.is_none() {
         machine::ask(&mut desired, &seen.platform.nameservers);
     } else {

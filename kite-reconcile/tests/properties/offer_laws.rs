@@ -287,8 +287,8 @@ prop_compose! {
     ) -> (World, Offered, ClaimedBy) {
         // It is looked at while there is no disk, and when the VM goes.
         if !world.is_deleting() || places.disk == Found::Not {
-            world.seen.made.disk = None;
-            world.seen.made.claim = None;
+            world.seen.disk = None;
+            world.seen.claim = None;
         }
         if has_what_was_offered(&world) {
             // Remembered to the end.

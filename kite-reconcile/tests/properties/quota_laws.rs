@@ -193,13 +193,13 @@ impl Fleet {
 
 /// CDI and storage: a claim for the disk, somewhat larger than it.
 fn provide(world: &mut World) {
-    let Some(root) = &mut world.seen.made.disk else {
+    let Some(root) = &mut world.seen.disk else {
         return;
     };
     if root.metadata.uid.is_none() {
         root.metadata.uid = Some("uid-of-the-disk".to_owned());
     }
-    if world.seen.made.claim.is_none() {
+    if world.seen.claim.is_none() {
         let vm = Vm::of(&world.object).unwrap();
         let mut claim =
             disk::grown_claim(&vm, &kite_core::names::disk(vm.name), &vm.object.spec.disk);
@@ -219,7 +219,7 @@ fn provide(world: &mut World) {
             phase: Some("Bound".to_owned()),
             ..Default::default()
         });
-        world.seen.made.claim = Some(claim);
+        world.seen.claim = Some(claim);
     }
 }
 

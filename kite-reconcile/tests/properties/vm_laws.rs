@@ -454,7 +454,7 @@ proptest! {
             reservation.spec.holder = other_holder(true);
             claim.state = ClaimState::Held { reservation, alive: true, user_uid: None };
         }
-        world.seen.made.claim = None;
+        world.seen.claim = None;
         world.object.spec.expires_at = None;
         let done = world.to_rest(|_, _| Ok(()))?;
         prop_assert!(

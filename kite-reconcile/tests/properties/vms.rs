@@ -495,11 +495,11 @@ prop_compose! {
                 claims: claims(reservation::of_vm(&vm), &how, stale),
                 instance: instance(of_instance, machine.as_ref()),
                 snapshots: Some(Vec::new()),
+                claim: claim(&vm, at.disk, of_claim),
+                disk: root,
                 made: Made {
                     key_secret: place(keys::secret(&vm, &some_keys()), at.keys),
                     cloud_init: place(cloud_init::secret(&vm, &some_keys(), OsFamily::Debian).unwrap(), at.user_data),
-                    claim: claim(&vm, at.disk, of_claim),
-                    disk: root,
                     machine,
                     access_service: place(service::access(&vm), at.access),
                     web_service: place(service::web(&vm), at.web),
@@ -625,7 +625,7 @@ impl World {
             }
             // Over what CDI made: it stays what it was, and grows.
             Step::Change(Change::Grow(grown)) => {
-                if let Some(claim) = &mut self.seen.made.claim {
+                if let Some(claim) = &mut self.seen.claim {
                     claim.spec = grown.spec;
                 }
             }
@@ -715,27 +715,28 @@ impl World {
                 .any(|owner| disk.as_deref() != Some(owner.uid.as_str()))
         });
         if orphan {
-            seen.made.claim = None;
+            seen.claim = None;
             went = true;
         }
         macro_rules! go {
-            ($($slot:ident),*) => { $(
-                if seen.$slot.as_ref().is_some_and(|it| it.metadata.deletion_timestamp.is_some()) {
-                    seen.made.$slot = None;
+            ($($($slot:ident).+),*) => { $(
+                let slot = &mut seen.$($slot).+;
+                if slot.as_ref().is_some_and(|it| it.metadata.deletion_timestamp.is_some()) {
+                    *slot = None;
                     went = true;
                 }
             )* };
         }
         go!(
-            key_secret,
-            cloud_init,
+            made.key_secret,
+            made.cloud_init,
             disk,
             claim,
-            machine,
-            access_service,
-            web_service,
-            ingress,
-            route
+            made.machine,
+            made.access_service,
+            made.web_service,
+            made.ingress,
+            made.route
         );
         went
     }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::{coordination::v1::Lease, storage::v1::StorageClass};
 use kite_core::{
-    cdi::StorageProfile,
+    cdi::{DataVolume, StorageProfile},
+    cluster::{Cluster as _, FieldManager, Object, ObjectKey},
     crd::{KiteSnapshot, KiteSnapshotSpec, KiteSnapshotStatus, Quiesce, SnapshotPhase},
     kubevirt::VirtualMachineInstance,
     names,
@@ -79,6 +80,27 @@ async fn switch_off(world: &World) {
     let off = json!({"spec": {"powerState": "Off"}});
     world.edit(&world.vm("web").await, off).await;
     world.settle().await;
+}
+
+async fn switch_on(world: &World) {
+    let on = json!({"spec": {"powerState": "On"}});
+    world.edit(&world.vm("web").await, on).await;
+    pass_time(world, 5).await;
+}
+
+/// Somebody deletes the disk of this name by hand.
+async fn delete_disk(world: &World, name: &str) {
+    let disk = world.find::<DataVolume>(ANN, name).await.unwrap();
+    world.delete(&disk).await;
+}
+
+/// Somebody loses all that the status of the object of this name says.
+async fn lose_status<K: Object>(world: &World, name: &str) {
+    let manager = FieldManager::new("person");
+    let key = ObjectKey::namespaced(ANN, name);
+    let lost = json!({"status": null});
+    let patched = world.cluster.merge_patch_status::<K>(manager, &key, &lost);
+    patched.await.unwrap();
 }
 
 async fn object(world: &World, name: &str) -> KiteSnapshot {

@@ -5,7 +5,7 @@ use crate::suite::Suite::{Properties, Scenarios, Sweep};
 
 const OFFER: &str = "kite-reconcile/src/offer.rs";
 const OF_VM: &str = "kite-reconcile/src/vm/offer.rs";
-const OBSERVE: &str = "kite-reconcile/src/vm/observe.rs";
+const OBSERVE: &str = "kite-reconcile/src/vm/around.rs";
 const DELETE: &str = "kite-reconcile/src/vm/delete.rs";
 const ROUNDS: &str = "kite-reconcile/runtime/src/plan/rounds.rs";
 

@@ -9,7 +9,7 @@ const IDLE: &str = "kite-reconcile/src/vm/idle.rs";
 const RESTART: &str = "kite-reconcile/src/vm/restart.rs";
 const ROUNDS: &str = "kite-reconcile/runtime/src/plan/rounds.rs";
 const STEP: &str = "kite-reconcile/runtime/src/plan/step.rs";
-const OBSERVE: &str = "kite-reconcile/src/vm/observe.rs";
+const OBSERVE: &str = "kite-reconcile/src/vm/around.rs";
 
 pub(super) const ALL: &[Mutation] = &[
     Mutation {

@@ -10,6 +10,7 @@ const ROOM: &str = "kite-reconcile/src/snapshot/room.rs";
 const SUMMARY: &str = "kite-reconcile/src/snapshot/summary.rs";
 const OF_VM: &str = "kite-reconcile/src/vm/snapshots.rs";
 const DISKS: &str = "kite-reconcile/src/vm/disks.rs";
+const DISK: &str = "kite-reconcile/src/vm/disk.rs";
 const RESTORE: &str = "kite-reconcile/src/vm/restore.rs";
 const OBSERVE: &str = "kite-reconcile/src/snapshot/observe.rs";
 
@@ -167,6 +168,16 @@ pub(super) const ALL: &[Mutation] = &[
             "(uid.is_none() && has_run_on != uid)",
         )],
         first: (Scenarios, "restoring::a_vm_that_is_off"),
+    },
+    Mutation {
+        name: "replaced-disk-takes-over-the-mark",
+        what: "gives a disk that replaces a lost one the day of the lost one's mark",
+        file: DISK,
+        edits: &[(
+            "            since: seen.now,\n            ..it",
+            "            ..it",
+        )],
+        first: (Scenarios, "restoring::former_disks"),
     },
     Mutation {
         name: "restore-without-a-mark",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kite_core::{
     cdi::DataVolume,
-    cluster::{Cluster as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ObjectKey},
     crd::{Consistency, KiteSnapshot, KiteUser, KiteVirtualMachine, Quiesce, SnapshotPhase},
     volume_snapshot::VolumeSnapshot,
 };
@@ -14,8 +14,8 @@ use kube::api::PropagationPolicy;
 use serde_json::{Value, json};
 
 use super::{
-    ANN, CEPH, LONGHORN, assert_goes_on, object, on_storage, pass_time, phase, snapshot_of, status,
-    switch_off, that, told, world, world_on,
+    ANN, CEPH, LONGHORN, assert_goes_on, delete_disk, lose_status, object, on_storage, pass_time,
+    phase, snapshot_of, status, switch_off, that, told, world, world_on,
 };
 
 #[tokio::test(start_paused = true)]
@@ -118,8 +118,7 @@ async fn data_that_is_gone_is_lost_whatever_storage_says() {
     world.create(snapshot_of("web", "s")).await;
     world.settle().await;
     switch_off(&world).await;
-    let disk = world.find::<DataVolume>(ANN, "web-disk").await.unwrap();
-    world.delete(&disk).await;
+    delete_disk(&world, "web-disk").await;
     world.settle().await;
     let on_storage = on_storage(&world, "s").await.unwrap();
     assert_eq!(on_storage.status.unwrap().ready_to_use, Some(true));
@@ -145,19 +144,10 @@ async fn one_whose_data_somebody_deletes_is_lost_and_not_taken_anew() {
 async fn what_is_told_outlives_the_status() {
     for quiesce in [Quiesce::IfPossible, Quiesce::Required] {
         let world = world_on(LONGHORN).await;
-        let snapshot = world.create(that(quiesce)).await;
+        world.create(that(quiesce)).await;
         world.settle().await;
         let before = status(&world, "s").await;
-        let mut bare = object(&world, "s").await;
-        bare.status = None;
-        let lost = json!({"status": null});
-        let key = ObjectKey::of(&snapshot);
-        let manager = FieldManager::new("person");
-        world
-            .cluster
-            .merge_patch_status::<KiteSnapshot>(manager, &key, &lost)
-            .await
-            .unwrap();
+        lose_status::<KiteSnapshot>(&world, "s").await;
         assert_eq!(object(&world, "s").await.status, None);
         world.settle().await;
         let mut after = status(&world, "s").await;

@@ -5,7 +5,6 @@ use std::time::Duration;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kite_core::{
     cdi::DataVolume,
-    cluster::{Cluster as _, ObjectKey},
     conditions,
     crd::{KiteSnapshot, KiteVirtualMachine, SnapshotPhase, VmPhase},
     kubevirt::{VirtualMachine, VirtualMachineInstance},
@@ -19,9 +18,10 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use super::{
-    ANN, CEPH, LONGHORN, object, on_storage, pass_time, phase, snapshot_of, status, switch_off,
-    told, world, world_on,
+    ANN, CEPH, LONGHORN, delete_disk, lose_status, object, on_storage, pass_time, phase,
+    snapshot_of, status, switch_off, switch_on, told, world, world_on,
 };
+use crate::lost::replace;
 use crate::world::{World, vm_named};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -168,9 +168,7 @@ async fn a_vm_that_is_off_stays_off() {
     settle(&world).await;
     assert_eq!(told(&status(&world, "s").await).0, "Copied");
     assert!(on_storage(&world, "s").await.is_some());
-    let on = json!({"spec": {"powerState": "On"}});
-    world.edit(&world.vm("web").await, on).await;
-    settle(&world).await;
+    switch_on(&world).await;
     assert_eq!(runs_on(&world).await, "web-disk-2");
     assert!(world.all::<KiteSnapshot>().await.is_empty());
     tokio::time::sleep(2 * DAY).await;
@@ -310,11 +308,8 @@ async fn a_lost_disk_is_restored_from_a_snapshot() {
     world.create(snapshot_of("web", "s")).await;
     world.settle().await;
     switch_off(&world).await;
-    let disk = world.find::<DataVolume>(ANN, "web-disk").await.unwrap();
-    world.delete(&disk).await;
-    let on = json!({"spec": {"powerState": "On"}});
-    world.edit(&world.vm("web").await, on).await;
-    settle(&world).await;
+    delete_disk(&world, "web-disk").await;
+    switch_on(&world).await;
     let found = world.vm("web").await.status.unwrap();
     let ready = conditions::find(&found.conditions, "Ready").unwrap();
     assert_eq!(ready.reason, "DiskLost");
@@ -336,16 +331,39 @@ async fn a_lost_disk_is_restored_from_a_snapshot() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn former_disks_are_kept_from_the_day_on_that_a_lost_one_is_replaced() {
+    let world = restored_world(CEPH).await;
+    ask(&world, json!({"disk": "web-disk"}), 1).await;
+    settle(&world).await;
+    assert_eq!(runs_on(&world).await, "web-disk");
+    switch_off(&world).await;
+    let hour = DAY / 24;
+    tokio::time::sleep(23 * hour).await;
+    let disk = world.find::<DataVolume>(ANN, "web-disk").await.unwrap();
+    delete_disk(&world, "web-disk").await;
+    settle(&world).await;
+    let found = world.vm("web").await.status.unwrap();
+    let told = conditions::find(&found.conditions, "DiskReady").unwrap();
+    assert_eq!(told.reason, "DiskLost");
+    let words = "have a former disk again (spec.restore.disk: web-disk-2)";
+    assert!(told.message.contains(words), "{}", told.message);
+    assert_eq!(found.former_disks[0].name, "web-disk-2");
+    replace(&world, &disk.uid().unwrap()).await;
+    switch_on(&world).await;
+    assert_eq!(runs_on(&world).await, "web-disk");
+    // The last of the data.
+    tokio::time::sleep(2 * hour).await;
+    settle(&world).await;
+    assert_eq!(disks(&world).await, ["web-disk", "web-disk-2"]);
+    tokio::time::sleep(DAY).await;
+    settle(&world).await;
+    assert_eq!(disks(&world).await, ["web-disk"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_decided_outlives_the_status_and_marks_that_somebody_takes_off() {
     let world = restored_world(CEPH).await;
-    let key = ObjectKey::namespaced(ANN, "web");
-    let manager = kite_core::cluster::FieldManager::new("person");
-    let lost = json!({"status": null});
-    world
-        .cluster
-        .merge_patch_status::<KiteVirtualMachine>(manager, &key, &lost)
-        .await
-        .unwrap();
+    lose_status::<KiteVirtualMachine>(&world, "web").await;
     settle(&world).await;
     assert_eq!(runs_on(&world).await, "web-disk-2");
     assert_eq!(restored(&world).await.0, "Restored");
