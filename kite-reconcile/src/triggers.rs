@@ -123,15 +123,19 @@ pub fn virtual_machines<L: Listener<KiteVirtualMachine>>(listener: L) -> L {
             }
         })
         .on(everything(), || {
-            // A VM that goes waits for its snapshots, and one that is restored for one of them.
+            // A VM that goes waits for its snapshots, one that is restored for one of them, and
+            // one that is made from one for that.
             |snapshot: &KiteSnapshot, vms: &_| {
-                let key = (snapshot.namespace(), snapshot.spec.vm.as_str());
+                let namespace = snapshot.namespace();
                 let name = snapshot.name_any();
                 select(vms, |vm: &KiteVirtualMachine| {
+                    let is_of = vm.metadata.name.as_ref() == Some(&snapshot.spec.vm);
                     let restore = vm.spec.restore.as_ref();
                     let is_asked = restore.and_then(|it| it.snapshot.as_ref()) == Some(&name);
-                    let waits = vm.metadata.deletion_timestamp.is_some() || is_asked;
-                    waits && (vm.namespace(), vm.name_any().as_str()) == key
+                    let goes = vm.metadata.deletion_timestamp.is_some();
+                    let is_made_from = vm.spec.from_snapshot.as_ref() == Some(&name);
+                    let waits = is_of && (goes || is_asked) || is_made_from && !has_disk(vm);
+                    waits && vm.metadata.namespace == namespace
                 })
             }
         })

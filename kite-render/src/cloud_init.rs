@@ -34,6 +34,21 @@ else rm -f \"$d\"; fi";
 /// source is the gateway.
 const DROP_IN: &str = "PerSourcePenaltyExemptList 0.0.0.0/0,::/0\n";
 
+/// Once for each machine that a disk is given to: a copy has the machine-id of the guest that
+/// it was taken of, by which DHCP servers and journals would take both for one.
+const FORGET_MACHINE_ID: [&str; 6] = [
+    "cloud-init-per",
+    "instance",
+    "kite-machine-id",
+    "sh",
+    "-c",
+    "\
+rm -f /etc/machine-id /var/lib/dbus/machine-id; \
+systemd-machine-id-setup 2>/dev/null || dbus-uuidgen --ensure=/etc/machine-id 2>/dev/null || true; \
+if [ -d /var/lib/dbus ] && [ -e /etc/machine-id ]; \
+then ln -sf /etc/machine-id /var/lib/dbus/machine-id; fi",
+];
+
 /// User data in cloud-init's `#cloud-config` format: the part that Kite uses.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct CloudConfig {
@@ -49,6 +64,9 @@ pub struct CloudConfig {
     pub ssh_genkeytypes: Vec<String>,
     /// The guest's host key.
     pub ssh_keys: HostKeys,
+    /// Commands early at each boot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bootcmd: Vec<Vec<String>>,
     /// Accounts. `default` is not among them, so the image's own is not made.
     pub users: Vec<Account>,
     /// Files.
@@ -119,18 +137,22 @@ pub fn cloud_config(vm: &Vm<'_>, keys: &VmKeys, os: OsFamily) -> Result<CloudCon
             ed25519_private: keys.host_private.clone(),
             ed25519_public: keys.host_public.trim_end().to_owned(),
         },
+        bootcmd: match vm.object.spec.from_snapshot {
+            Some(_) => vec![words(&FORGET_MACHINE_ID)],
+            None => Vec::new(),
+        },
         users: vec![account(vm, keys, os)?],
         write_files: vec![File {
             path: DROP_IN_CANDIDATE.to_owned(),
             permissions: "0644".to_owned(),
             content: DROP_IN.to_owned(),
         }],
-        runcmd: vec![vec![
-            "sh".to_owned(),
-            "-c".to_owned(),
-            DROP_IN_SCRIPT.to_owned(),
-        ]],
+        runcmd: vec![words(&["sh", "-c", DROP_IN_SCRIPT])],
     })
+}
+
+fn words(of: &[&str]) -> Vec<String> {
+    of.iter().map(|&it| it.to_owned()).collect()
 }
 
 fn account(vm: &Vm<'_>, keys: &VmKeys, os: OsFamily) -> Result<Account, RenderError> {

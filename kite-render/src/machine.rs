@@ -142,6 +142,12 @@ fn instance(vm: &Vm<'_>, os: OsFamily) -> VirtualMachineInstanceSpec {
     if is_windows {
         windows::furnish(&mut domain);
     }
+    if spec.from_snapshot.is_some() {
+        // What the guest was before it was copied must not be taken for it: what KubeVirt would
+        // make up may follow from the name, and another VM may have had that.
+        let firmware = domain.firmware.get_or_insert_default();
+        firmware.uuid = Some(vm.uid.to_owned());
+    }
     VirtualMachineInstanceSpec {
         domain,
         hostname: Some(vm.name.to_owned()),

@@ -85,13 +85,20 @@ pub fn restored(
     size: &Bytes,
     class: Option<String>,
 ) -> DataVolume {
-    let mut metadata = disk::metadata(vm);
-    metadata.name = Some(names::disk_of(vm.name, number));
+    let mut disk = first_from(vm, snapshot, size, class);
+    disk.metadata.name = Some(names::disk_of(vm.name, number));
     let notes = DiskNotes {
         made_for: Some(made_for),
         ..DiskNotes::default()
     };
-    notes.put_on(&mut metadata);
+    notes.put_on(&mut disk.metadata);
+    disk
+}
+
+/// The VM's first disk, copied from the `VolumeSnapshot` of this name in the VM's namespace,
+/// likewise.
+pub fn first_from(vm: &Vm<'_>, snapshot: &str, size: &Bytes, class: Option<String>) -> DataVolume {
+    let mut metadata = disk::metadata(vm);
     let at_once = BTreeMap::from([(BIND_AT_ONCE.to_owned(), "true".to_owned())]);
     metadata.annotations.get_or_insert_default().extend(at_once);
     DataVolume {

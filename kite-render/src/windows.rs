@@ -176,6 +176,7 @@ pub(crate) fn furnish(domain: &mut Domain) {
         }),
     });
     domain.firmware = Some(Firmware {
+        uuid: None,
         bootloader: Some(Bootloader {
             efi: Some(Efi {
                 secure_boot: Some(true),

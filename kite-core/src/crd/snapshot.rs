@@ -171,6 +171,9 @@ pub struct SnapshotSource {
     pub claim: String,
     /// Uid of the disk's claim.
     pub claim_uid: String,
+    /// The disk's `StorageClass`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage_class: Option<String>,
     /// Whether the data is there when the disk is gone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outlives_disk: bool,

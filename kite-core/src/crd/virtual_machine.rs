@@ -43,6 +43,8 @@ use crate::{password::PasswordHash, quantity::Bytes, span::Span};
     validation = Rule::new("size(self.metadata.name) <= 52 && !self.metadata.name.contains('.')").message("metadata.name must be at most 52 characters without dots: Services and the guest's hostname are named after it"),
 )]
 #[x_kube(validation = Rule::new("has(self.offer) == has(oldSelf.offer) && (!has(self.offer) || self.offer == oldSelf.offer)").message("offer cannot be changed: create another VM"))]
+#[x_kube(validation = Rule::new("has(self.fromSnapshot) == has(oldSelf.fromSnapshot) && (!has(self.fromSnapshot) || self.fromSnapshot == oldSelf.fromSnapshot)").message("fromSnapshot cannot be changed: the disk is already made from it; create another VM"))]
+#[x_kube(validation = Rule::new("!has(self.offer) || !has(self.fromSnapshot)").message("fromSnapshot cannot be set for a VM from an offer, which has the image that was offered: leave it out"))]
 #[x_kube(validation = Rule::new("!has(self.offer) || (self.cpu == oldSelf.cpu && self.memory == oldSelf.memory && self.disk == oldSelf.disk)").message("cpu, memory and disk of a VM from an offer are what was offered and cannot be changed: create another VM"))]
 #[x_kube(validation = Rule::new("!has(self.offer) || !has(oldSelf.expiresAt) || (has(self.expiresAt) && self.expiresAt <= oldSelf.expiresAt)").message("expiresAt of a VM from an offer can only be set to an earlier time: ask an administrator for another offer"))]
 #[x_kube(validation = Rule::new("!has(self.offer) || !has(self.expiryGracePeriod) || duration(self.expiryGracePeriod) <= duration('72h')").message("expiryGracePeriod of a VM from an offer must be at most 72h: an offer lasts as long as it says"))]
@@ -134,6 +136,17 @@ pub struct KiteVirtualMachineSpec {
         regex(pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
     )]
     pub offer: Option<String>,
+    /// Name of a `KiteSnapshot` in the VM's namespace that the disk is copied from, instead of
+    /// its image: of any VM, also of one that is gone. `image` must be that VM's, and `disk` at
+    /// least as large as its. The guest takes itself for a new one: it gets keys, a host name
+    /// and a machine-id of its own, and the account `sshId`; all else is as in the snapshot.
+    /// Cannot be changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")
+    )]
+    pub from_snapshot: Option<String>,
     /// Has the disk be made anew from a snapshot, or the one before put back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = Rule::new("has(self.snapshot) != has(self.disk)").message("restore must name either a snapshot or a former disk: set the other one to null"))]
@@ -185,6 +198,7 @@ impl KiteVirtualMachineSpec {
             start_on_connect: false,
             ssh_login: SshLogin::default(),
             offer: None,
+            from_snapshot: None,
             restore: None,
             unreadable: None,
         }

@@ -83,6 +83,10 @@ pub struct SyntheticTimer {
 /// Firmware of a VM.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Firmware {
+    /// By which the guest knows the machine that it runs on, and cloud-init whether it has run
+    /// there; `KubeVirt` makes one up where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
     /// What boots the guest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bootloader: Option<Bootloader>,

@@ -259,6 +259,10 @@ impl<'a> Draft<'a> {
                     vm_uid: vm.metadata.uid.clone().unwrap_or_default(),
                     claim: claim.name_any(),
                     claim_uid,
+                    storage_class: claim
+                        .spec
+                        .as_ref()
+                        .and_then(|it| it.storage_class_name.clone()),
                     outlives_disk: chosen.outlives_disk,
                     image: vm.spec.image.clone(),
                     cpu: vm.spec.cpu,

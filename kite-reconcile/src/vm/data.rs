@@ -90,7 +90,14 @@ pub(super) async fn look<C: Cluster>(
     }
     let was_there = lost::had_data(vm).or_else(|| lost::marked(run.0));
     if all.is_empty() && was_there.is_none() {
-        return Ok(Found::default());
+        let disks = Disks {
+            origin: origin(vm, cluster).await?,
+            ..Disks::default()
+        };
+        return Ok(Found {
+            disks,
+            ..Found::default()
+        });
     }
     let found = look_at_disks(cluster, vm, run, all).await?;
     let is_filled = DiskState::of(found.disk.as_ref()) == DiskState::Filled;
@@ -130,9 +137,22 @@ async fn look_at_disks<C: Cluster>(
     if let Some(snapshot) = restore.and_then(|it| it.snapshot.as_deref())
         && is_asked
     {
-        disks.source = Some(Source::read(vm, snapshot, cluster).await?);
+        let source = Source::read(vm, snapshot, cluster).await?;
+        disks.source = Some(source.if_of(vm, snapshot));
     }
-    Ok(Found::of(&name, disks))
+    let mut found = Found::of(&name, disks);
+    if found.disk.is_none() {
+        found.disks.origin = origin(vm, cluster).await?;
+    }
+    Ok(found)
+}
+
+/// The snapshot that a VM without a disk is made from, where it is.
+async fn origin<C: Cluster>(vm: &Vm<'_>, cluster: &C) -> Result<Option<Source>, ClusterError> {
+    match &vm.object.spec.from_snapshot {
+        Some(snapshot) => Source::read(vm, snapshot, cluster).await.map(Some),
+        None => Ok(None),
+    }
 }
 
 /// All disks under names of the VM's, whosever they are; none where there is no such kind.

@@ -11,7 +11,7 @@ use kite_core::{
     quantity::Bytes,
 };
 use kite_render::{
-    Vm, disk, image as images,
+    Vm, disk,
     restore::{DiskMark, DiskNotes, mark_of},
 };
 
@@ -22,7 +22,8 @@ use super::{
     image,
     judge::DiskState,
     lost,
-    observe::{ImageSeen, Observed},
+    observe::Observed,
+    origin,
     quota::{self, Field, Share},
     remake,
     volume::Overhead,
@@ -92,11 +93,7 @@ fn made(draft: &mut VmDraft<'_>) -> bool {
     let seen = draft.seen;
     let fitted = draft.fitted();
     let vm = &draft.as_fitted(&fitted);
-    let images = match &seen.image {
-        ImageSeen::Found(image) => images::namespace(image, &seen.platform),
-        ImageSeen::Unknown { .. } => seen.platform.image_namespace(),
-    };
-    let mut desired = disk::data_volume(vm, &seen.platform, images);
+    let mut desired = origin::disk(vm, seen);
     if let Some(step) = remake::step(vm, seen, &desired) {
         draft.steps.push(step);
         return false;
@@ -197,7 +194,7 @@ fn condition(vm: &Vm<'_>, seen: &Observed, share: &Share) -> NewCondition {
         .filter(|progress| *progress != "N/A")
         .map(|progress| format!(", {progress}"))
         .unwrap_or_default();
-    let image = &vm.object.spec.image;
+    let image = origin::name(vm);
     if let Some(lost) = lost::condition(vm, seen, share.has_disk.as_ref()) {
         return lost;
     }

@@ -38,6 +38,9 @@ pub struct Disks {
     pub needs: Option<Vec<(String, bool)>>,
     /// What the disk is to be restored from; only looked at while that is asked for.
     pub source: Option<Source>,
+    /// The snapshot that the VM's first disk is made from, where it is; only looked at while
+    /// there is none.
+    pub origin: Option<Source>,
 }
 
 /// What says which of a VM's disks counts.
@@ -270,6 +273,8 @@ fn one_of<'a>(
 /// first. Where the machine says which one it has, that is better known.
 fn lost_mark(known: &Known<'_>, (name, number): (&str, u32), notes: &DiskNotes) -> Option<Mark> {
     notes.has_run_on.as_ref()?;
+    // The first one has its mark by being that.
+    notes.made_for?;
     let told = known
         .machine
         .filter(|it| restore::mark_of(&it.metadata).is_some());

@@ -9,6 +9,7 @@ use kite_render::{Vm, disk, machine};
 use super::{
     draft::{Obstacle, VmDraft},
     observe::{ImageSeen, Observed},
+    origin,
 };
 use crate::{
     image::stands_still,
@@ -22,9 +23,11 @@ pub(super) struct Image;
 impl Stage<VmDraft<'_>> for Image {
     fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         if draft.is_new() && draft.obstacles.is_empty() && draft.is_entitled {
-            draft
-                .obstacles
-                .extend(obstacle(draft.vm, &draft.seen.image));
+            let obstacle = match &draft.vm.object.spec.from_snapshot {
+                Some(snapshot) => origin::obstacle(draft.vm, draft.seen, snapshot),
+                None => obstacle(draft.vm, &draft.seen.image),
+            };
+            draft.obstacles.extend(obstacle);
         }
         Flow::Next
     }
@@ -34,14 +37,22 @@ impl Stage<VmDraft<'_>> for Image {
         if let Some(said) = draft.said(IMAGE_READY) {
             return Some(said);
         }
-        let image = &vm.object.spec.image;
+        let image = origin::name(vm);
         let made = seen.own_disk(vm).is_some() || draft.loss.is_some();
         let (status, reason, message) = match &seen.image {
+            _ if made && vm.object.spec.from_snapshot.is_some() => (
+                ConditionStatus::True,
+                "FromSnapshot",
+                format!("the disk is made from {image}"),
+            ),
             _ if made => (
                 ConditionStatus::True,
                 "Cloned",
                 format!("the disk is made from {image}"),
             ),
+            _ if vm.object.spec.from_snapshot.is_some() && draft.is_entitled => {
+                (ConditionStatus::True, "Ready", format!("{image} is ready"))
+            }
             ImageSeen::Found(_) if draft.is_entitled => (
                 ConditionStatus::True,
                 "Ready",
@@ -122,10 +133,12 @@ fn is_ready(image: &KiteImage) -> bool {
 }
 
 /// The family of the guest: as the disk remembers it, for a later image of the
-/// same name may be of another; else as the image says.
+/// same name may be of another; else as the snapshot says that it is to be made from, or the
+/// image.
 pub(super) fn family(seen: &Observed) -> Option<OsFamily> {
     let of_disk = seen.disk.as_ref().and_then(disk::family_of);
-    of_disk.or(match &seen.image {
+    let of_snapshot = || Some(seen.disks.origin.as_ref()?.of.as_ref()?.1.os_family);
+    of_disk.or_else(of_snapshot).or(match &seen.image {
         ImageSeen::Found(image) => Some(image.spec.os_family),
         ImageSeen::Unknown { .. } => None,
     })

@@ -21,6 +21,7 @@ use super::{
     disks::{Known, View},
     judge::DiskState,
     observe::Observed,
+    origin,
 };
 use crate::standing::{Standing, standing};
 
@@ -176,12 +177,12 @@ pub(super) fn condition(
         ),
         Loss::Gone(kind) => {
             let (key, uid) = (labels::REPLACE_DISK, uid(vm, seen).unwrap_or_default());
-            let (image, namespace) = (&vm.object.spec.image, vm.namespace);
+            let (origin, namespace) = (origin::kind_and_name(vm), vm.namespace);
             let formers = formers(vm, seen);
             let message = format!(
                 "the disk is gone with all that was on it, for there is no {kind} {name} any \
                  more: {formers}restore it from a snapshot (spec.restore.snapshot) or from a \
-                 backup, delete the VM, or have a new disk made from image {image} (kubectl annotate kitevirtualmachine -n {namespace} {} {key}={uid})",
+                 backup, delete the VM, or have a new disk made from {origin} (kubectl annotate kitevirtualmachine -n {namespace} {} {key}={uid})",
                 vm.name
             );
             ("DiskLost", message)

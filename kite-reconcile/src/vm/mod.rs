@@ -35,6 +35,7 @@ mod moving;
 mod observe;
 mod offer;
 mod orders;
+mod origin;
 mod plan;
 mod quota;
 mod remake;

@@ -17,7 +17,7 @@ use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, ObjectKey},
     conditions::NewCondition,
     crd::{
-        KiteSnapshot, KiteVirtualMachineStatus, RestoreRequest, SnapshotPhase,
+        KiteSnapshot, KiteVirtualMachineStatus, RestoreRequest, SnapshotPhase, SnapshotSource,
         vm_condition::RESTORED,
     },
     quantity::Bytes,
@@ -55,8 +55,10 @@ pub struct Source {
     pub size: Option<Bytes>,
     /// The least size of a claim that it can be copied to.
     pub least_claim: Option<Bytes>,
-    /// The `StorageClass` of what it was taken of, as far as that is there.
+    /// The `StorageClass` of what it was taken of, as far as that is known.
     pub class: Option<String>,
+    /// What it was taken of, beside the VM's name.
+    pub of: Option<(String, SnapshotSource)>,
 }
 
 impl Source {
@@ -65,7 +67,20 @@ impl Source {
         self.why_not.is_none()
     }
 
-    /// Looks at the snapshot of this name.
+    /// The same, if it is of this VM.
+    pub(super) fn if_of(mut self, vm: &Vm<'_>, snapshot: &str) -> Self {
+        if let Some((name, of)) = &self.of
+            && of.vm_uid != vm.uid
+        {
+            self.why_not = Some(format!(
+                "KiteSnapshot {snapshot} is of another VM, {name}, and a disk is restored from \
+                 its own VM's snapshots"
+            ));
+        }
+        self
+    }
+
+    /// Looks at the snapshot of this name in the VM's namespace.
     pub(super) async fn read<C: Cluster>(
         vm: &Vm<'_>,
         name: &str,
@@ -97,16 +112,18 @@ impl Source {
         let cut = taken.as_ref().and_then(|it| it.status.as_ref());
         let least = cut.and_then(|it| it.restore_size.as_ref());
         Ok(Self {
-            why_not: why_not(vm, &snapshot, (taken.as_ref(), claim.as_ref())),
+            why_not: why_not(&snapshot, (taken.as_ref(), claim.as_ref())),
             size: status.size.clone(),
             least_claim: least.and_then(|it| it.0.parse().ok()),
-            class: claim.and_then(|it| it.spec?.storage_class_name),
+            class: source
+                .and_then(|it| it.storage_class.clone())
+                .or_else(|| claim?.spec?.storage_class_name),
+            of: source.map(|it| (snapshot.spec.vm.clone(), it.clone())),
         })
     }
 }
 
 fn why_not(
-    vm: &Vm<'_>,
     snapshot: &KiteSnapshot,
     (taken, claim): (Option<&VolumeSnapshot>, Option<&PersistentVolumeClaim>),
 ) -> Option<String> {
@@ -118,13 +135,6 @@ fn why_not(
     }
     if snapshot.metadata.deletion_timestamp.is_some() {
         return Some(format!("KiteSnapshot {name} is being deleted"));
-    }
-    if source.is_some_and(|it| it.vm_uid != vm.uid) {
-        return Some(format!(
-            "KiteSnapshot {name} is of another VM, {}, and a disk is restored from its own \
-             VM's snapshots",
-            snapshot.spec.vm
-        ));
     }
     let needs_disk = source.is_some_and(|it| !it.outlives_disk);
     if needs_disk && claim.is_none_or(|it| it.metadata.deletion_timestamp.is_some()) {
@@ -386,6 +396,7 @@ pub(super) fn decides(seen: &Observed, desired: &DataVolume) -> bool {
     let notes = DiskNotes::of(&desired.metadata);
     match stored {
         Some(stored) => DiskNotes::of(&stored.metadata) != notes,
-        None => notes != DiskNotes::default(),
+        // What is copied must not be on its way out.
+        None => notes != DiskNotes::default() || render::copy_of(desired).is_some(),
     }
 }

@@ -1,6 +1,7 @@
 //! Snapshots of VMs' disks: how they are taken, how long they stay, and what they hold.
 
 mod keeping;
+mod making;
 mod restoring;
 mod taking;
 

@@ -9,7 +9,7 @@ use kite_core::{
     conditions,
     crd::{
         Consistency, KitePlatform, KiteSnapshot, KiteSnapshotSpec, KiteSnapshotStatus, KiteUser,
-        KiteVirtualMachine, SnapshotPhase, VmPhase, vm_condition::RESTORED,
+        KiteVirtualMachine, PowerState, SnapshotPhase, VmPhase, vm_condition::RESTORED,
     },
     names,
     volume_snapshot::{VolumeSnapshot, VolumeSnapshotClass},
@@ -288,6 +288,38 @@ pub fn snapshot_restored(copies: usize) -> Builder {
         world.delete(&web).await?;
         world.settle().await?;
         nothing_is_left_of(&world, "web").await
+    })
+}
+
+/// A VM is made from a snapshot of another, which is deleted meanwhile and needs its disk.
+pub fn snapshot_of_another(copies: usize) -> Builder {
+    stage(copies).scenario(async |world| {
+        storage_of(&world, LONGHORN).await?;
+        let web = world.create(&vm("ann", "web")).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        let mut copy = vm("ann", "copy");
+        copy.spec.from_snapshot = Some("s".to_owned());
+        copy.spec.power_state = PowerState::Off;
+        let copy = world.create(&copy).await?;
+        world.create(&snapshot("s")).await?;
+        settle_as(&world, "s", SnapshotPhase::Ready).await?;
+        settle_in(&world, &copy, VmPhase::Stopped).await?;
+        world.delete(&web).await?;
+        world.settle().await?;
+        let left: Option<DataVolume> = world.get(ANN, "web-disk").await?;
+        world
+            .expect(left.is_some(), "no guest has run on the copy")
+            .await;
+        world
+            .patch(&copy, json!({"spec": {"powerState": "On"}}))
+            .await?;
+        settle_in(&world, &copy, VmPhase::Running).await?;
+        nothing_is_on_storage(&world).await?;
+        nothing_is_left_of(&world, "web").await?;
+        settle_in(&world, &copy, VmPhase::Running).await?;
+        world.delete(&copy).await?;
+        world.settle().await?;
+        nothing_is_left_of(&world, "copy").await
     })
 }
 

@@ -316,6 +316,7 @@ sweeps!(
     snapshots::snapshots_of_one_who_goes,
     snapshots::snapshot_restored,
     snapshots::snapshot_restored_in_vain,
+    snapshots::snapshot_of_another,
 );
 
 /// Rows of a table of sweeps.

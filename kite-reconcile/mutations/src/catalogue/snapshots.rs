@@ -160,6 +160,26 @@ pub(super) const ALL: &[Mutation] = &[
         first: (Scenarios, "restoring::what_cannot_be_restored"),
     },
     Mutation {
+        name: "copy-takes-itself-for-another",
+        what: "gives a VM from a snapshot the identity that KubeVirt makes up",
+        file: "kite-render/src/machine.rs",
+        edits: &[(
+            "if spec.from_snapshot.is_some() {",
+            "if spec.from_snapshot.is_some() && is_windows {",
+        )],
+        first: (Scenarios, "making::a_new_vm"),
+    },
+    Mutation {
+        name: "copy-of-what-goes",
+        what: "makes a VM from a snapshot that cannot be used",
+        file: "kite-reconcile/src/vm/origin.rs",
+        edits: &[(
+            "    if let Some(why) = why {",
+            "    if let Some(why) = why.filter(|_| source.is_none()) {",
+        )],
+        first: (Scenarios, "making::what_it_cannot"),
+    },
+    Mutation {
         name: "restore-not-proven",
         what: "deletes the data of a snapshot though no guest has run on what is copied from it",
         file: OBSERVE,

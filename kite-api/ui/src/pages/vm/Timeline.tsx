@@ -43,6 +43,7 @@ const REMEDIES: Record<string, Key> = {
   ImageNotReady: "remedy.ImageNotReady",
   ImageFailed: "remedy.ImageFailed",
   DiskTooSmall: "remedy.DiskTooSmall",
+  SmallerThanSnapshot: "remedy.DiskTooSmall",
   CloneFailed: "remedy.CloneFailed",
   DiskFailed: "remedy.DiskFailed",
   CloneBlocked: "remedy.CloneBlocked",
@@ -93,6 +94,7 @@ const FIELDS: Record<string, string> = {
   DomainKept: "domainPrefix",
   DomainReserved: "domainPrefix",
   DiskTooSmall: "disk",
+  SmallerThanSnapshot: "disk",
 };
 
 /** What happened to the VM, the latest first. */
