@@ -44,7 +44,7 @@ pub(crate) enum Edited {
 fields! {
     // The password is none of the spec's in requests and answers; restarts are requests of
     // their own, and what snapshots are for is asked for by kubectl alone.
-    hidden ssh_password_hash, restarted_at, from_snapshot, restore, unreadable;
+    hidden ssh_password_hash, restarted_at, from_snapshot, restore, snapshots, unreadable;
 
     /// How many CPUs it is to have.
     cpu: u32 = "cpu", New::Sized, Edited::By(Action::EditVm);

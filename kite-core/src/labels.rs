@@ -94,6 +94,13 @@ pub const IMAGE_FINALIZER: &str = "hy3ons.github.io/kite-image-cleanup";
 /// Holds a `KiteSnapshot` until its data is gone, and its guest goes on.
 pub const SNAPSHOT_FINALIZER: &str = "hy3ons.github.io/kite-snapshot-cleanup";
 
+/// Label of a `KiteSnapshot` that a VM's schedule has made: the VM's uid.
+pub const SCHEDULE_OF: &str = "hy3ons.github.io/kite-schedule-of";
+/// Annotation of such a one: when it was due, in RFC 3339.
+pub const DUE_AT: &str = "hy3ons.github.io/due-at";
+/// Annotation of such a one: uid and generation of the `VirtualMachine` then.
+pub const MACHINE_AT: &str = "hy3ons.github.io/machine-at";
+
 /// Labels of an object that belongs to no VM.
 pub fn managed() -> BTreeMap<String, String> {
     BTreeMap::from([(MANAGED_BY.to_owned(), MANAGED_BY_CONTROLLER.to_owned())])

@@ -12,7 +12,6 @@ use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, FieldManager, Object, ObjectKey},
     crd::{KEPT_FOR, Kept, KiteReservation},
     kubevirt::{self, VirtualMachine, VirtualMachineInstance},
-    volume_snapshot::VolumeSnapshot,
 };
 use kube::{
     ResourceExt as _,
@@ -103,16 +102,16 @@ async fn grow<C: Cluster>(
     }
 }
 
-/// Asks storage for a snapshot, which may be refused.
+/// Asks for a snapshot, which may be refused.
 async fn take<C: Cluster>(
-    wanted: &VolumeSnapshot,
+    wanted: &AnyObject,
     meta: &ObjectMeta,
     cluster: &C,
     tools: Tools<'_>,
 ) -> Result<Done<Outcome>, Error> {
-    let asked = cluster.apply(tools.settings.manager, wanted).await;
+    let asked = wanted.apply(cluster, tools.settings.manager).await;
     match asked.map_err(Error::from) {
-        Ok(asked) => Ok(Outcome::Stored(asked.into()).into()),
+        Ok(asked) => Ok(Outcome::Stored(asked).into()),
         Err(error) => match error.refusal() {
             Some(refusal) => Ok(Refused::Taking.done(&refusal.to_string(), meta, tools.clock)),
             None => Err(error),

@@ -7,7 +7,6 @@ use kite_core::{
     cluster::ObjectKey,
     crd::{Claim, KiteReservation},
     kubevirt::VirtualMachineInstanceMigration,
-    volume_snapshot::VolumeSnapshot,
 };
 use kube::api::PropagationPolicy;
 
@@ -65,9 +64,9 @@ pub enum Change {
     /// Take back an order to move an instance that has not begun, on the condition that it
     /// has not since; why is told, and the next one is given a while later.
     CallOff(Box<VirtualMachineInstanceMigration>, String),
-    /// Server-side apply of the request to storage for a snapshot, of which there is none
-    /// yet. When the API server refuses (a quota, a policy), that is told.
-    Take(Box<VolumeSnapshot>),
+    /// Server-side apply of a snapshot by a schedule, or of the request to storage for one, of
+    /// which there is none yet. When the API server refuses (a quota, a policy), that is told.
+    Take(AnyObject),
     /// Have the guest of the instance of this uid frozen, if it is still the one that runs.
     /// What is refused is told, and the rest goes on.
     Freeze {
@@ -165,10 +164,7 @@ impl kite_runtime::plan::Change for Change {
                 )
             }
             Self::Restart { machine, .. } => format!("restart VirtualMachine {machine}"),
-            Self::Take(snapshot) => format!(
-                "ask for VolumeSnapshot {}",
-                snapshot.metadata.name.as_deref().unwrap_or_default()
-            ),
+            Self::Take(object) => format!("take {} {}", object.kind(), object.key()),
             Self::Freeze { instance, .. } => format!("freeze the guest of {instance}"),
             Self::Thaw { instance, .. } => format!("let the guest of {instance} go on"),
             Self::Move(order) => format!("move {}", order.spec.vmi_name),

@@ -36,7 +36,7 @@ pub(crate) enum Refused {
     Freeze,
     /// That it goes on.
     Thaw,
-    /// That storage is asked for a snapshot.
+    /// That a snapshot is asked for.
     Taking,
 }
 

@@ -5,7 +5,9 @@ use kite_core::{
     conditions::find,
     crd::{
         platform_condition::GATEWAY_HOST_KEY_KEPT,
-        vm_condition::{ACCESSIBLE, DISK_READY, EXPIRED, EXPOSED, READY, RESTORED},
+        vm_condition::{
+            ACCESSIBLE, DISK_READY, EXPIRED, EXPOSED, READY, RESTORED, SNAPSHOTS_SCHEDULED,
+        },
     },
 };
 
@@ -45,6 +47,9 @@ const ON_ITS_WAY: &[&str] = &[
 /// Reasons of the condition `Restored` that need somebody.
 const RESTORE_REFUSED: &[&str] = &["CopyFailed", "NoFormerDisk", "NotLater", "SnapshotUnusable"];
 
+/// Reasons of the condition `SnapshotsScheduled` that need somebody.
+const SCHEDULE_STOPPED: &[&str] = &["ScheduleInvalid", "ScheduleSuspended", "SnapshotRefused"];
+
 /// Reason of the condition `Expired` while there is time left, but not much.
 const EXPIRES_SOON: &str = "ExpiresSoon";
 
@@ -83,6 +88,9 @@ pub fn story(old: &[Condition], new: &[Condition]) -> Vec<EventRecord> {
                 Some(record(Severity::Warning, KEYS_REPLACED, now))
             }
             (RESTORED, "False") if RESTORE_REFUSED.contains(&now.reason.as_str()) => {
+                Some(record(Severity::Warning, &now.reason, now))
+            }
+            (SNAPSHOTS_SCHEDULED, "False") if SCHEDULE_STOPPED.contains(&now.reason.as_str()) => {
                 Some(record(Severity::Warning, &now.reason, now))
             }
             (GATEWAY_HOST_KEY_KEPT, "False") => {

@@ -123,21 +123,8 @@ pub fn virtual_machines<L: Listener<KiteVirtualMachine>>(listener: L) -> L {
             }
         })
         .on(everything(), || {
-            // A VM that goes waits for its snapshots, one that is restored for one of them, and
-            // one that is made from one for that.
-            |snapshot: &KiteSnapshot, vms: &_| {
-                let namespace = snapshot.namespace();
-                let name = snapshot.name_any();
-                select(vms, |vm: &KiteVirtualMachine| {
-                    let is_of = vm.metadata.name.as_ref() == Some(&snapshot.spec.vm);
-                    let restore = vm.spec.restore.as_ref();
-                    let is_asked = restore.and_then(|it| it.snapshot.as_ref()) == Some(&name);
-                    let goes = vm.metadata.deletion_timestamp.is_some();
-                    let is_made_from = vm.spec.from_snapshot.as_ref() == Some(&name);
-                    let waits = is_of && (goes || is_asked) || is_made_from && !has_disk(vm);
-                    waits && vm.metadata.namespace == namespace
-                })
-            }
+            let phases = Edits::default();
+            move |snapshot: &KiteSnapshot, vms: &_| concerned_by_snapshot(&phases, snapshot, vms)
         })
         .on(everything(), || {
             // What one VM of a user gives back, another waits for.
@@ -171,6 +158,30 @@ pub fn virtual_machines<L: Listener<KiteVirtualMachine>>(listener: L) -> L {
                 })
             }
         })
+}
+
+/// A VM that goes waits for its snapshots, one that is restored for one of them, one that is
+/// made from one for that, and a schedule for what becomes of its own.
+fn concerned_by_snapshot(
+    phases: &Edits,
+    snapshot: &KiteSnapshot,
+    vms: &Store<KiteVirtualMachine>,
+) -> Vec<ObjectRef<KiteVirtualMachine>> {
+    let phase = snapshot.status.as_ref().and_then(|it| it.phase);
+    let of = snapshot.labels().get(labels::SCHEDULE_OF);
+    let of = of.filter(|_| phases.is_one(snapshot, phase));
+    let namespace = snapshot.namespace();
+    let name = snapshot.name_any();
+    select(vms, |vm: &KiteVirtualMachine| {
+        let is_of = vm.metadata.name.as_ref() == Some(&snapshot.spec.vm);
+        let restore = vm.spec.restore.as_ref();
+        let is_asked = restore.and_then(|it| it.snapshot.as_ref()) == Some(&name);
+        let goes = vm.metadata.deletion_timestamp.is_some();
+        let is_made_from = vm.spec.from_snapshot.as_ref() == Some(&name);
+        let by_schedule = of.is_some() && of == vm.metadata.uid.as_ref();
+        let waits = is_of && (goes || is_asked || by_schedule) || is_made_from && !has_disk(vm);
+        waits && vm.metadata.namespace == namespace
+    })
 }
 
 /// All that the controller of offers hears of.

@@ -72,6 +72,7 @@ pub mod platform;
 pub mod quota;
 pub mod reservation;
 pub mod restore;
+pub mod schedule;
 pub mod service;
 pub mod snapshot;
 pub mod windows;

@@ -27,6 +27,7 @@ mod reported;
 mod reservation;
 mod reserved_domain;
 mod salvage;
+mod schedule;
 mod second_factor;
 #[allow(clippy::duplicated_attributes)]
 mod session;
@@ -49,8 +50,8 @@ use kube::CustomResourceExt as _;
 
 pub use self::{
     charge::*, cluster_setting::*, connection::*, image::*, invite::*, offer::*, password::*,
-    platform::*, reservation::*, reserved_domain::*, second_factor::*, session::*, sign_in::*,
-    snapshot::*, token::*, unread_status::UnreadStatus, user::*, user_authority::*,
+    platform::*, reservation::*, reserved_domain::*, schedule::*, second_factor::*, session::*,
+    sign_in::*, snapshot::*, token::*, unread_status::UnreadStatus, user::*, user_authority::*,
     virtual_machine::*,
 };
 

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    ScheduleStatus, SnapshotSchedule,
     salvage::salvaged,
     unread_status::{self, UnreadStatus, salvaged_status},
 };
@@ -152,6 +153,9 @@ pub struct KiteVirtualMachineSpec {
     #[x_kube(validation = Rule::new("has(self.snapshot) != has(self.disk)").message("restore must name either a snapshot or a former disk: set the other one to null"))]
     #[x_kube(validation = Rule::new("self.at > oldSelf.at || (self.at == oldSelf.at && has(self.snapshot) == has(oldSelf.snapshot) && (!has(self.snapshot) || self.snapshot == oldSelf.snapshot) && has(self.disk) == has(oldSelf.disk) && (!has(self.disk) || self.disk == oldSelf.disk))").message("restore.at must be later than before for another restore: set it to the present time"))]
     pub restore: Option<Box<RestoreRequest>>,
+    /// Has snapshots be taken by a schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshots: Option<Box<SnapshotSchedule>>,
     /// Which fields of what is stored cannot be read, and why: what is here in their
     /// place is a stand-in. Never written.
     #[serde(skip)]
@@ -200,6 +204,7 @@ impl KiteVirtualMachineSpec {
             offer: None,
             from_snapshot: None,
             restore: None,
+            snapshots: None,
             unreadable: None,
         }
     }
@@ -317,9 +322,12 @@ pub struct KiteVirtualMachineStatus {
     /// Set while the VM is switched off, or about to be, because nobody uses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdleStatus>,
+    /// Set while snapshots are taken by a schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshots: Option<ScheduleStatus>,
     /// `Ready`, `Reserved`, `ImageReady`, `DiskReady`, `VirtualMachineReady`, `Exposed`,
     /// `Expired`, `Idle`, `OfferClaimed`, `RestartRequired`, `Resizing`, `Accessible`,
-    /// `Restored`.
+    /// `Restored`, `SnapshotsScheduled`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     #[serde(deserialize_with = "crate::time::conditions")]
@@ -535,6 +543,8 @@ pub mod vm_condition {
     /// Its disk was restored as was last asked for; says how far that is. Only there where it
     /// was asked for.
     pub const RESTORED: &str = "Restored";
+    /// Snapshots are taken by the schedule of the spec.
+    pub const SNAPSHOTS_SCHEDULED: &str = "SnapshotsScheduled";
     /// The offer that it is made from is claimed for it.
     pub const OFFER_CLAIMED: &str = "OfferClaimed";
 }

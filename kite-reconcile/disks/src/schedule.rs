@@ -62,24 +62,15 @@ pub enum Invalid {
 impl Schedule {
     /// Reads the five fields of a cron pattern, in `zone` by its IANA name or in UTC. Between
     /// two times there are to be `least`. Zones are those of the system's database
-    /// (`/usr/share/zoneinfo`).
+    /// (`/usr/share/zoneinfo`), or where there is none those that the program came with.
     ///
     /// # Errors
     /// What is wrong with it, in words for who wrote it.
     pub fn parse(schedule: &str, zone: Option<&str>, least: Duration) -> Result<Self, Invalid> {
-        let parser = CronParser::builder().seconds(Seconds::Disallowed);
-        let parser = parser.year(Year::Disallowed).build();
-        let cron = parser.parse(schedule).map_err(|error| Invalid::Pattern {
-            schedule: schedule.to_owned(),
-            why: error.to_string(),
-        })?;
-        let zone = match zone {
-            None => TimeZone::UTC,
-            Some(name) => TimeZone::get(name).map_err(|_| Invalid::Zone(name.to_owned()))?,
-        };
+        let read = Self::read(schedule, zone)?;
         // By the clock on the wall, where days are of one length.
         let start = Timestamp::UNIX_EPOCH.to_zoned(TimeZone::UTC);
-        let times = cron.iter_after(start.clone()).take(LOOKED_AT);
+        let times = read.cron.iter_after(start.clone()).take(LOOKED_AT);
         let times: Vec<Zoned> = times.collect();
         let horizon = start.checked_add(100.years()).unwrap_or(start);
         if times.first().is_none_or(|first| *first > horizon) {
@@ -93,8 +84,27 @@ impl Schedule {
                 gap: gap.as_secs() / 60,
                 least: least.as_secs() / 60,
             }),
-            _ => Ok(Self { cron, zone }),
+            _ => Ok(read),
         }
+    }
+
+    /// Reads one that [`parse`](Self::parse) has taken before: the times are not looked at
+    /// again, which takes a hundred times as long.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words for who wrote it.
+    pub fn read(schedule: &str, zone: Option<&str>) -> Result<Self, Invalid> {
+        let parser = CronParser::builder().seconds(Seconds::Disallowed);
+        let parser = parser.year(Year::Disallowed).build();
+        let cron = parser.parse(schedule).map_err(|error| Invalid::Pattern {
+            schedule: schedule.to_owned(),
+            why: error.to_string(),
+        })?;
+        let zone = match zone {
+            None => TimeZone::UTC,
+            Some(name) => TimeZone::get(name).map_err(|_| Invalid::Zone(name.to_owned()))?,
+        };
+        Ok(Self { cron, zone })
     }
 
     /// The last time that has come.
@@ -114,10 +124,29 @@ impl Schedule {
     }
 }
 
-/// Name of the snapshot of `machine` that is due at `time`.
+/// Longest name that an object may have.
+const NAME_MAX: usize = 63;
+
+/// Name of the snapshot of `machine` that is due at `time`, in UTC; shorter for a long name.
 #[must_use]
 pub fn name(machine: &str, time: Timestamp) -> String {
-    format!("{machine}-{}", time.strftime("%Y%m%d-%H%M"))
+    let long = format!("{machine}-{}", time.strftime("%Y%m%d-%H%M"));
+    if long.len() <= NAME_MAX {
+        long
+    } else {
+        format!("{machine}-{}", time.strftime("%y%m%d%H%M"))
+    }
+}
+
+/// How much later than due the snapshots of one are taken, less than `most`: the same each
+/// time, and another for most others.
+#[must_use]
+pub fn offset(uid: &str, most: Duration) -> Duration {
+    // FNV-1a: it is to be the same in each version of the program.
+    let hash = uid.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    Duration::from_secs(hash % most.as_secs().max(1))
 }
 
 /// What became of a snapshot.
@@ -154,6 +183,9 @@ pub struct Seen<'a> {
     /// Since when it is as it is: what came before is not made up for, and failures before do
     /// not count.
     pub since: Timestamp,
+    /// The last time for which one was begun, also where that is gone since, or that was passed
+    /// over ([`Plan::skip`]).
+    pub begun: Option<Timestamp>,
     /// How much later than due, so that not all are taken at the full hour.
     pub offset: Duration,
     /// All that was taken by it.
@@ -188,6 +220,8 @@ pub enum Standing {
 pub struct Plan<'a> {
     /// A snapshot that is to be taken, by the time that it was due.
     pub take: Option<Timestamp>,
+    /// The time of one that is not taken since nothing was written: it is not made up for.
+    pub skip: Option<Timestamp>,
     /// Names of those that go.
     pub delete: Vec<&'a str>,
     /// How the schedule stands.
@@ -210,12 +244,13 @@ pub fn plan<'a>(seen: &Seen<'a>) -> Plan<'a> {
     } else {
         Standing::Waits
     };
-    let due = due(seen).filter(|_| standing == Standing::Waits && !seen.is_unchanged);
+    let due = due(seen).filter(|_| standing == Standing::Waits);
     let before = seen.now.checked_sub(seen.offset).unwrap_or(seen.now);
     let next = seen.schedule.next(before);
     let next = next.and_then(|it| it.checked_add(seen.offset).ok());
     Plan {
-        take: due,
+        take: due.filter(|_| !seen.is_unchanged),
+        skip: due.filter(|_| seen.is_unchanged),
         delete: too_old(seen),
         standing,
         look_again: next.filter(|_| standing == Standing::Waits),
@@ -242,7 +277,10 @@ fn failures(seen: &Seen<'_>) -> usize {
 fn due(seen: &Seen<'_>) -> Option<Timestamp> {
     let before = seen.now.checked_sub(seen.offset).ok()?;
     let last = seen.schedule.last(before)?;
-    let is_new = last > seen.since && tried(seen).all(|it| it.at < last);
+    let is_begun = seen
+        .begun
+        .is_some_and(|begun| begun >= last && begun <= seen.now);
+    let is_new = last > seen.since && !is_begun && tried(seen).all(|it| it.at < last);
     is_new.then_some(last)
 }
 

@@ -125,6 +125,8 @@ struct Owned {
 struct World {
     schedule: Schedule,
     all: Vec<Owned>,
+    /// The last time for which one was begun.
+    begun: Option<Timestamp>,
     now: Timestamp,
     keep: usize,
     is_paused: bool,
@@ -149,6 +151,7 @@ impl World {
         } = plan(&Seen {
             schedule: &self.schedule,
             since: at("2026-01-01T00:00:00Z"),
+            begun: self.begun,
             offset: Duration::from_secs(300),
             taken: &taken,
             keep: self.keep,
@@ -181,6 +184,10 @@ impl World {
         if let Some(due) = take {
             prop_assert_eq!(standing, Standing::Waits);
             prop_assert!(due <= now);
+            // Nor is one taken anew that its owner has deleted.
+            let begun = self.begun.filter(|it| *it <= now);
+            prop_assert!(begun.is_none_or(|it| it < due));
+            self.begun = self.begun.max(Some(due));
             let name = name("web", due);
             prop_assert!(self.all.iter().all(|it| it.name != name));
             // Who does not know the last ones yet makes the same, or what is there.
@@ -251,6 +258,7 @@ proptest! {
         let mut world = World {
             schedule: read("0 * * * *", None),
             all: Vec::new(),
+            begun: None,
             now: at("2026-01-01T00:30:00Z"),
             keep,
             is_paused: false,
@@ -277,6 +285,7 @@ fn three_failures_in_a_row_end_it_until_its_owner_says_more() {
         let seen = Seen {
             schedule: &schedule,
             since,
+            begun: None,
             offset: Duration::ZERO,
             taken: &taken,
             keep: 2,

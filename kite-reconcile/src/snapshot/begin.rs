@@ -198,7 +198,7 @@ impl<'a> Draft<'a> {
             // Its time is over, and the request may take long to be heard.
             self.let_go_on(&freeze.instance_uid);
         }
-        let ask = Change::Take(Box::new(guarded(&desired, None)));
+        let ask = Change::Take(guarded(&desired, None).into());
         self.steps.push(Step::Change(ask));
     }
 

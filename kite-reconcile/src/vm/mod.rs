@@ -43,6 +43,7 @@ mod reserved;
 mod resize;
 mod restart;
 mod restore;
+mod scheduled;
 mod snapshots;
 mod status;
 mod unreadable;

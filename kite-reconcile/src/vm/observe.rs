@@ -106,7 +106,8 @@ pub struct Observed {
     /// There is certainly neither, by what the API server itself has said; only looked
     /// at when the disk of a VM that goes is to go next, or its Secrets.
     pub is_surely_off: bool,
-    /// The snapshots in its namespace; only looked at when the VM goes, and its machine has.
+    /// The snapshots in its namespace; only looked at where they are taken by a schedule, and
+    /// when the VM goes, and its machine has.
     pub snapshots: Option<Vec<KiteSnapshot>>,
     /// The Secret with the domain's certificate, which somebody else puts there,
     /// is not there.

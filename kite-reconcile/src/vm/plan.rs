@@ -11,7 +11,8 @@ use kite_render::Vm;
 
 use super::{
     access, delete, disk, draft::VmDraft, expiry, exposed, idle, image, isolation, login, machine,
-    moving, observe::Observed, offer, quota, reserved, resize, restart, restore, unreadable,
+    moving, observe::Observed, offer, quota, reserved, resize, restart, restore, scheduled,
+    unreadable,
 };
 use crate::{
     Error,
@@ -43,6 +44,7 @@ const STAGES: &[&dyn for<'a> Stage<VmDraft<'a>>] = &[
     &offer::Offer,
     &expiry::End,
     &idle::Idle,
+    &scheduled::Scheduled,
     &quota::Asking,
     // What was changed with it must be in place before it.
     &restart::Restarting,

@@ -21,7 +21,7 @@ use crate::{
 /// Why a VM that goes is still there.
 pub(super) const KEPT: &str = "SnapshotsKept";
 
-/// All in the namespace of a VM that goes, once its machine is gone: as the API server itself
+/// All in the namespace of a VM that has a schedule, or that goes, once its machine is gone: then as the API server itself
 /// knows them while its data is to go next, since with that goes what is not seen. There are
 /// none where there is no such kind.
 pub(super) async fn look<C: Cluster>(
@@ -32,13 +32,16 @@ pub(super) async fn look<C: Cluster>(
 ) -> Result<Option<Vec<KiteSnapshot>>, ClusterError> {
     let like = vm.metadata(vm.name.to_owned());
     let runs = machine.is_some_and(|it| standing(&it.metadata, &like) != Standing::Foreign);
-    if vm.object.metadata.deletion_timestamp.is_none() || runs {
+    let goes = vm.object.metadata.deletion_timestamp.is_some();
+    if goes && runs || !goes && vm.object.spec.snapshots.is_none() {
         return Ok(None);
     }
     let namespace = Some(vm.namespace.to_owned());
     let all = ListParams::default();
     let found = cluster.list::<KiteSnapshot>(namespace, &all);
-    let found = if data.any(|it| it.deletion_timestamp.is_none()) {
+    let found = if !goes {
+        found.await
+    } else if data.any(|it| it.deletion_timestamp.is_none()) {
         uncached(found).await
     } else {
         // What is left then needs no disk, and could be seen before that went.

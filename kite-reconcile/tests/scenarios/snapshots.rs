@@ -1,5 +1,6 @@
 //! Snapshots of VMs' disks: how they are taken, how long they stay, and what they hold.
 
+mod by_schedule;
 mod keeping;
 mod making;
 mod restoring;

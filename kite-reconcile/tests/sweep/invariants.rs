@@ -4,6 +4,8 @@
 //! events by "… or a rival" are let pass where the rival may have caused them.
 
 use jiff::SignedDuration;
+mod disks;
+
 use kite_core::{
     crd::{EXPIRY_GRACE_PERIOD, Identity, KiteVirtualMachine},
     labels, names,
@@ -21,17 +23,10 @@ const KUBEVIRT: &str = "kubevirt.io";
 
 /// Adds all of them.
 pub fn always(builder: Builder) -> Builder {
-    builder
+    disks::always(builder)
         .always(
             "a VM goes only when it was told to, or had told so",
             vms_stay,
-        )
-        .always("a disk goes only because its VM was deleted", disks_stay)
-        .always("a disk stays that snapshots need", needed_disks_stay)
-        .always("what was taken goes by a word", snapshots_stay)
-        .always(
-            "what is told of a snapshot is true",
-            snapshots_tell_the_truth,
         )
         .always("keys are made once, and go only with their VM", keys_stay)
         .always("nobody refers to another tenant's", tenants_are_apart)
@@ -45,8 +40,6 @@ pub fn always(builder: Builder) -> Builder {
         .always("who is gone has left nothing", nothing_is_left)
         .always("what is offered goes to who holds it", offers_are_held)
         .always("who is gone holds no name", nobody_gone_holds_a_name)
-        .always("nobody writes to a disk that goes", disks_go_unused)
-        .always("the last good disk is kept", former_disks_are_kept)
         .always("nobody clones an image that goes", images_go_unnamed)
         .always(
             "an instance is moved once at a time, and not without end",
@@ -143,116 +136,12 @@ fn vms_stay(state: &Snapshot, event: &Event) -> bool {
         && told.delete_at.0 <= state.taken()
 }
 
-fn disks_stay(state: &Snapshot, event: &Event) -> bool {
-    let is_disk = matches!(event.kind.as_str(), "DataVolume" | "PersistentVolumeClaim");
-    if !is_disk || !is_deletion(event) || by_others(event) {
-        return true;
-    }
-    let Some(vm_name) = vm_of_disk(&event.name) else {
-        return true;
-    };
-    // The claim follows its DataVolume, about which was asked before.
-    if event.kind == "PersistentVolumeClaim" {
-        let disk = find(state, CDI, "datavolumes", &event.namespace, &event.name);
-        let owner = &event.object.value()["metadata"]["ownerReferences"][0]["uid"];
-        let follows = disk.is_none_or(|disk| disk.meta("uid") != text(owner));
-        if owner.is_string() && follows {
-            return true;
-        }
-    }
-    // Of one that the VM does not have any more it is asked elsewhere.
-    let machine = find(
-        state,
-        KUBEVIRT,
-        "virtualmachines",
-        &event.namespace,
-        vm_name,
-    );
-    let pointed = machine.and_then(|it| root_of(it, "/spec/template/spec/volumes"));
-    let is_another = pointed.is_some_and(|it| it != event.name);
-    is_another || !is_kept(state, &event.namespace, vm_name)
-}
-
-/// The VM whose disk has this name.
-fn vm_of_disk(name: &str) -> Option<&str> {
-    let (vm, _) = name.rsplit_once("-disk")?;
-    names::number_of_disk(vm, name).map(|_| vm)
-}
-
-const STORAGE: &str = "snapshot.storage.k8s.io";
-
 /// Whether the user of a namespace goes, or the namespace itself.
 fn owner_goes(state: &Snapshot, namespace: &str) -> bool {
     let user = names::user_of_namespace(namespace);
     let user = user.and_then(|user| find(state, KITE, "kiteusers", "", user));
     let namespace = find(state, "", "namespaces", "", namespace);
     user.is_none_or(|it| it.is_deleting()) || namespace.is_none_or(|it| it.is_deleting())
-}
-
-/// No controller deletes a disk that a snapshot needs which is to be kept, and was taken.
-fn needed_disks_stay(state: &Snapshot, event: &Event) -> bool {
-    let is_disk = matches!(event.kind.as_str(), "DataVolume" | "PersistentVolumeClaim");
-    if !is_disk || !is_deletion(event) || by_others(event) || owner_goes(state, &event.namespace) {
-        return true;
-    }
-    let mut snapshots = within(state, KITE, "kitesnapshots", &event.namespace);
-    !snapshots.any(|it| {
-        let it = it.value();
-        let source = &it["status"]["source"];
-        text(&source["claim"]) == event.name
-            && source["outlivesDisk"].is_null()
-            && !it["status"]["consistency"].is_null()
-            && it["spec"]["protected"] == true
-    })
-}
-
-/// What storage has of a snapshot that was taken goes only once that is deleted, and not while
-/// it is protected.
-fn snapshots_stay(state: &Snapshot, event: &Event) -> bool {
-    let is_its = event.kind == "VolumeSnapshot" && is_deletion(event) && !by_others(event);
-    if !is_its || owner_goes(state, &event.namespace) {
-        return true;
-    }
-    let was_going = event.previous.as_ref().is_some_and(|it| it.is_deleting());
-    let of = find(state, KITE, "kitesnapshots", &event.namespace, &event.name);
-    was_going
-        || of.is_none_or(|of| {
-            let value = of.value();
-            let was_taken = !value["status"]["consistency"].is_null();
-            !was_taken || of.is_deleting() && value["spec"]["protected"] != true
-        })
-}
-
-/// Once it is told how consistent a snapshot is, storage has cut while that was so, and it is
-/// told for good.
-fn snapshots_tell_the_truth(state: &Snapshot, event: &Event) -> bool {
-    if event.kind != "KiteSnapshot" || event.change == Change::Deleted || by_rival(event) {
-        return true;
-    }
-    let told = &event.object.value()["status"]["consistency"];
-    let before = event.previous.as_ref().map(|it| it.value());
-    let before = before.map_or(&Value::Null, |it| &it["status"]["consistency"]);
-    if told == before {
-        return true;
-    }
-    let taken = find(
-        state,
-        STORAGE,
-        "volumesnapshots",
-        &event.namespace,
-        &event.name,
-    );
-    let content = taken.map(|it| text(&it.value()["status"]["boundVolumeSnapshotContentName"]));
-    let content = content.and_then(|it| find(state, STORAGE, "volumesnapshotcontents", "", it));
-    let Some(content) = content.filter(|_| before.is_null()) else {
-        return false;
-    };
-    let truth = text(&content.value()["metadata"]["annotations"]["kite-fake/taken"]);
-    match text(told) {
-        "Offline" => truth == "unused",
-        "Quiesced" => truth == "still",
-        _ => true,
-    }
 }
 
 fn keys_stay(state: &Snapshot, event: &Event) -> bool {
@@ -287,7 +176,7 @@ fn tenants_are_apart(state: &Snapshot, event: &Event) -> bool {
     let source_is_right = event.kind != "DataVolume"
         || (of_images(&object["spec"]["sourceRef"])
             && of_images(&object["spec"]["source"]["pvc"])
-            && is_of_its_vm(state, event, &object["spec"]["source"]["snapshot"]));
+            && disks::is_of_its_vm(state, event, &object["spec"]["source"]["snapshot"]));
     let owner_is_right = |owner: &Value| match text(&owner["kind"]) {
         "KiteVirtualMachine" => {
             let of_label = label(labels::VM_NAME).is_none_or(|l| l == text(&owner["name"]));
@@ -373,59 +262,6 @@ fn root_of(object: &Object, volumes: &str) -> Option<String> {
     let volumes = value.pointer(volumes)?.as_array()?;
     let mut names = volumes.iter().map(|it| &it["dataVolume"]["name"]);
     names.find_map(|it| it.as_str().map(str::to_owned))
-}
-
-/// Whether a disk that is copied from a snapshot is copied from one of its own VM.
-fn is_of_its_vm(state: &Snapshot, event: &Event, source: &Value) -> bool {
-    if source.is_null() || event.change != Change::Added || by_rival(event) {
-        return true;
-    }
-    let (namespace, name) = (text(&source["namespace"]), text(&source["name"]));
-    let snapshot = find(state, KITE, "kitesnapshots", namespace, name);
-    namespace == event.namespace
-        && snapshot.is_none_or(|it| {
-            let of = &it.value()["status"]["source"]["vmUid"];
-            of.is_null() || Some(text(of)) == controller(&event.object)
-        })
-}
-
-/// A disk that was a VM's goes when a guest has run on another one that the VM has, or with
-/// the VM; and not while a snapshot needs it that is not gone.
-fn former_disks_are_kept(state: &Snapshot, event: &Event) -> bool {
-    if event.kind != "DataVolume" || !is_deletion(event) || by_others(event) {
-        return true;
-    }
-    let namespace = &event.namespace;
-    let owner = controller(&event.object);
-    let mut vms = within(state, KITE, "kitevirtualmachines", namespace);
-    let Some(vm) = vms.find(|it| Some(it.meta("uid")) == owner && !it.is_deleting()) else {
-        return true;
-    };
-    let notes = &event.object.value()["metadata"]["annotations"];
-    let is_first = event.name == names::disk(vm.meta("name"));
-    if notes[labels::DISK_MARK].is_null() && !is_first {
-        // It never was the VM's.
-        return true;
-    }
-    let claim_of = |disk: &str| find(state, "", "persistentvolumeclaims", namespace, disk);
-    let claim = claim_of(&event.name).map(|it| it.meta("uid"));
-    let mut snapshots = within(state, KITE, "kitesnapshots", namespace);
-    let is_needed = snapshots.any(|it| {
-        let source = &it.value()["status"]["source"];
-        let is_of_it = claim.is_some_and(|uid| text(&source["claimUid"]) == uid);
-        is_of_it && source["outlivesDisk"] != true && !it.is_deleting()
-    });
-    let Some(present) = own_disk(state, vm) else {
-        // One that was filled by nothing yet is made again.
-        return event.object.value()["status"]["phase"] != "Succeeded";
-    };
-    let name = present.meta("name");
-    let uid = claim_of(name).map(|it| it.meta("uid"));
-    let proof = &present.value()["metadata"]["annotations"][labels::HAS_RUN_ON];
-    let told = &vm.value()["status"]["disk"]["hasRunOn"];
-    let has_run = uid.is_some_and(|uid| [proof, told].iter().any(|it| text(it) == uid));
-    let is_filled = event.object.value()["status"]["phase"] == "Succeeded";
-    !is_filled || (name != event.name && has_run && !is_needed)
 }
 
 /// Whether the holder of a claim has a disk of its own, filled.
@@ -719,47 +555,6 @@ fn controller(object: &Object) -> Option<&str> {
     let owners = object.value()["metadata"]["ownerReferences"].as_array()?;
     let controller = owners.iter().find(|owner| owner["controller"] == true)?;
     controller["uid"].as_str()
-}
-
-/// A disk goes after the machine that has it, and after its instance; the claim
-/// after the disk, and the VM after both.
-fn disks_go_unused(state: &Snapshot, event: &Event) -> bool {
-    if by_rival(event) {
-        return true;
-    }
-    let namespace = &event.namespace;
-    if event.kind == "KiteVirtualMachine" && event.change == Change::Deleted {
-        let name = names::disk(&event.name);
-        let claim = find(state, "", "persistentvolumeclaims", namespace, &name);
-        // With a disk of somebody else's, the claim is that one's.
-        return find(state, CDI, "datavolumes", namespace, &name).is_some()
-            || claim.and_then(controller).is_none();
-    }
-    let vm_name = vm_of_disk(&event.name);
-    let (Some(vm_name), "DataVolume", true) = (vm_name, event.kind.as_str(), is_deletion(event))
-    else {
-        return true;
-    };
-    let machine = find(state, KUBEVIRT, "virtualmachines", namespace, vm_name);
-    let owner = controller(&event.object);
-    let has_it =
-        |it: &&Object, volumes: &str| root_of(it, volumes).as_deref() == Some(event.name.as_str());
-    let machine = machine.filter(|it| has_it(it, "/spec/template/spec/volumes"));
-    let is_foreign = machine.is_some_and(|machine| controller(machine) != owner);
-    let instance = find(
-        state,
-        KUBEVIRT,
-        "virtualmachineinstances",
-        namespace,
-        vm_name,
-    );
-    let instance = instance.filter(|it| has_it(it, "/spec/volumes"));
-    // Whoever deletes a namespace deletes all in it at once; Kubernetes keeps the claim
-    // for as long as it is used.
-    let namespace = find(state, "", "namespaces", "", namespace);
-    let with_all =
-        namespace.is_some_and(|it| it.is_deleting()) && event.by == "kube-controller-manager";
-    is_foreign || with_all || by_others(event) || (machine.is_none() && instance.is_none())
 }
 
 /// The `DataSource` that clones begin with goes before the disk that they are

@@ -291,6 +291,35 @@ pub fn snapshot_restored(copies: usize) -> Builder {
     })
 }
 
+/// Snapshots are taken by a schedule, and only the last one is kept.
+pub fn snapshots_by_schedule(copies: usize) -> Builder {
+    stage(copies)
+        .ignore_field("KiteVirtualMachine", "/status/snapshots/since")
+        .scenario(async |world| {
+            storage_of(&world, DRIVER).await?;
+            let mut web = vm("ann", "web");
+            let hourly = json!({"schedule": "0 * * * *", "keep": 1});
+            web.spec.snapshots = serde_json::from_value(hourly).ok();
+            let web = world.create(&web).await?;
+            settle_in(&world, &web, VmPhase::Running).await?;
+            for _ in 0..3 {
+                world.run_for(Duration::from_secs(3600)).await?;
+                world.settle().await?;
+            }
+            let left = world.list::<KiteSnapshot>().await?;
+            let names: Vec<_> = left.iter().map(ResourceExt::name_any).collect();
+            let text = format!("the last one is there: {names:?}");
+            world.expect(names.len() == 1, &text).await;
+            for name in names {
+                settle_as(&world, &name, SnapshotPhase::Ready).await?;
+            }
+            world.delete(&web).await?;
+            world.settle().await?;
+            nothing_is_on_storage(&world).await?;
+            nothing_is_left_of(&world, "web").await
+        })
+}
+
 /// A VM is made from a snapshot of another, which is deleted meanwhile and needs its disk.
 pub fn snapshot_of_another(copies: usize) -> Builder {
     stage(copies).scenario(async |world| {

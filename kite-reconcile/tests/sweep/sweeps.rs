@@ -317,6 +317,7 @@ sweeps!(
     snapshots::snapshot_restored,
     snapshots::snapshot_restored_in_vain,
     snapshots::snapshot_of_another,
+    snapshots::snapshots_by_schedule,
 );
 
 /// Rows of a table of sweeps.

@@ -303,6 +303,12 @@ fn of_kites_kinds() -> Vec<Right> {
         .and(["patch"]),
         cluster(
             KITE,
+            ["kitesnapshots"],
+            ["create"],
+            "snapshots that are taken by a schedule",
+        ),
+        cluster(
+            KITE,
             ["kiteplatforms", "kitevirtualmachineoffers"],
             READ,
             "the settings, and what is offered",

@@ -170,6 +170,30 @@ pub(super) const ALL: &[Mutation] = &[
         first: (Scenarios, "making::a_new_vm"),
     },
     Mutation {
+        name: "schedule-forgets-what-was-begun",
+        what: "takes a snapshot anew that its owner has deleted",
+        file: "kite-reconcile/src/vm/scheduled.rs",
+        edits: &[("            begun: self.begun,", "            begun: None,")],
+        first: (Scenarios, "by_schedule::one_that_is_deleted"),
+    },
+    Mutation {
+        name: "schedule-takes-what-is-kept",
+        what: "clears away a snapshot that its owner keeps",
+        file: "kite-reconcile/src/vm/scheduled.rs",
+        edits: &[("snapshot.is_kept(self.seen.now) || snapshot", "snapshot")],
+        first: (Scenarios, "by_schedule::snapshots_are_taken"),
+    },
+    Mutation {
+        name: "schedule-of-what-never-ran",
+        what: "has a VM that is off fill its schedule with what does not differ",
+        file: "kite-reconcile/src/vm/scheduled.rs",
+        edits: &[(
+            "consistency == Some(Consistency::Offline)",
+            "false && consistency == Some(Consistency::Offline)",
+        )],
+        first: (Scenarios, "by_schedule::a_vm_that_is_off"),
+    },
+    Mutation {
         name: "copy-of-what-goes",
         what: "makes a VM from a snapshot that cannot be used",
         file: "kite-reconcile/src/vm/origin.rs",

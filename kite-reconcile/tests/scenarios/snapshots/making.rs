@@ -101,9 +101,9 @@ async fn a_new_vm_has_the_data_and_an_identity_of_its_own() {
         // Its guest takes itself for another.
         let instance = |name: &'static str| world.find::<VirtualMachineInstance>(ANN, name);
         let uuid = |it: Option<VirtualMachineInstance>| it?.spec.domain.firmware?.uuid;
-        let uid = world.vm("copy").await.uid();
-        assert_eq!(uuid(instance("copy").await), uid);
-        assert_ne!(uuid(instance("web").await), uid);
+        let own = world.vm("copy").await.uid();
+        assert_eq!(uuid(instance("copy").await), own);
+        assert_ne!(uuid(instance("web").await), own);
         assert!(user_data(&world, "copy").await.contains("/etc/machine-id"));
         assert!(!user_data(&world, "web").await.contains("/etc/machine-id"));
         // A guest has run on it, which is noted beside the data.
