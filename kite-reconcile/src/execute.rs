@@ -102,7 +102,7 @@ async fn grow<C: Cluster>(
     }
 }
 
-/// Asks for a snapshot, which may be refused.
+/// Makes a snapshot or what is copied from one, which may be refused.
 async fn take<C: Cluster>(
     wanted: &AnyObject,
     meta: &ObjectMeta,
@@ -113,7 +113,13 @@ async fn take<C: Cluster>(
     match asked.map_err(Error::from) {
         Ok(asked) => Ok(Outcome::Stored(asked).into()),
         Err(error) => match error.refusal() {
-            Some(refusal) => Ok(Refused::Taking.done(&refusal.to_string(), meta, tools.clock)),
+            Some(refusal) => {
+                let what = match wanted {
+                    AnyObject::DataVolume(_) => Refused::Copying,
+                    _ => Refused::Taking,
+                };
+                Ok(what.done(&refusal.to_string(), meta, tools.clock))
+            }
             None => Err(error),
         },
     }

@@ -64,8 +64,9 @@ pub enum Change {
     /// Take back an order to move an instance that has not begun, on the condition that it
     /// has not since; why is told, and the next one is given a while later.
     CallOff(Box<VirtualMachineInstanceMigration>, String),
-    /// Server-side apply of a snapshot by a schedule, or of the request to storage for one, of
-    /// which there is none yet. When the API server refuses (a quota, a policy), that is told.
+    /// Server-side apply of a snapshot by a schedule, of the request to storage for one, or of a
+    /// disk for a restore, of which there is none yet. When the API server refuses (a quota, a
+    /// policy), that is told, and the rest goes on.
     Take(AnyObject),
     /// Have the guest of the instance of this uid frozen, if it is still the one that runs.
     /// What is refused is told, and the rest goes on.

@@ -38,6 +38,8 @@ pub(crate) enum Refused {
     Thaw,
     /// That a snapshot is asked for.
     Taking,
+    /// That a disk is made for a restore.
+    Copying,
 }
 
 impl Refused {
@@ -52,7 +54,7 @@ impl Refused {
     fn pause(self) -> Duration {
         match self {
             Self::Offer => PAUSE_OF_OFFER,
-            Self::Growth | Self::Exposure | Self::Taking => PAUSE,
+            Self::Growth | Self::Exposure | Self::Taking | Self::Copying => PAUSE,
             Self::Freeze | Self::Thaw => PAUSE_OF_FREEZE,
         }
     }

@@ -45,7 +45,13 @@ const ON_ITS_WAY: &[&str] = &[
 ];
 
 /// Reasons of the condition `Restored` that need somebody.
-const RESTORE_REFUSED: &[&str] = &["CopyFailed", "NoFormerDisk", "NotLater", "SnapshotUnusable"];
+const RESTORE_REFUSED: &[&str] = &[
+    "CopyFailed",
+    "CopyRefused",
+    "NoFormerDisk",
+    "NotLater",
+    "SnapshotUnusable",
+];
 
 /// Reasons of the condition `SnapshotsScheduled` that need somebody.
 const SCHEDULE_STOPPED: &[&str] = &["ScheduleInvalid", "ScheduleSuspended", "SnapshotRefused"];

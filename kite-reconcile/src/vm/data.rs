@@ -16,6 +16,7 @@ use kube::{
 };
 
 use super::{
+    decided::Deed,
     disks::{Disks, Known, View},
     judge::DiskState,
     lost,
@@ -139,12 +140,39 @@ async fn look_at_disks<C: Cluster>(
     {
         let source = Source::read(vm, snapshot, cluster).await?;
         disks.source = Some(source.if_of(vm, snapshot));
+        // Somebody may have a disk of the name that is next, without the VM's label.
+        while let Some(next) = next(vm, run, &disks) {
+            let key = ObjectKey::namespaced(vm.namespace, names::disk_of(vm.name, next));
+            let Some(taken) = cluster.get_opt(&key).await? else {
+                break;
+            };
+            disks.others.push(taken);
+        }
     }
     let mut found = Found::of(&name, disks);
     if found.disk.is_none() {
         found.disks.origin = origin(vm, cluster).await?;
     }
     Ok(found)
+}
+
+/// The number of the disk that a restore would make.
+fn next(vm: &Vm<'_>, (machine, instance): Run<'_>, disks: &Disks) -> Option<u32> {
+    let known = Known {
+        claims: (None, &disks.claims),
+        needs: disks.needs.as_deref(),
+        source: disks.source.as_ref(),
+        machine,
+        instance,
+        // Whether its time has come is another question.
+        now: vm.object.spec.restore.as_ref()?.at.0,
+        ..Known::disks_alone(&disks.others)
+    };
+    let deeds = View::of(vm, known).decide().deeds;
+    deeds.into_iter().find_map(|it| match it {
+        Deed::Make { number, .. } => Some(number),
+        _ => None,
+    })
 }
 
 /// The snapshot that a VM without a disk is made from, where it is.

@@ -160,9 +160,13 @@ impl<'a> Planner for Vms<'a> {
                     || notes::disk_of(desired) != notes::disk_of(stored)
             }
             // Which disk counts, and which are there, too.
-            (Step::Change(Change::Apply(AnyObject::DataVolume(desired))), _) => {
-                self::restore::decides(observed, desired)
-            }
+            (
+                Step::Change(
+                    Change::Apply(AnyObject::DataVolume(desired))
+                    | Change::Take(AnyObject::DataVolume(desired)),
+                ),
+                _,
+            ) => self::restore::decides(observed, desired),
             // What else moves it, and how KubeVirt is configured, must be true and not old.
             (Step::Change(Change::Move(_)), _) => true,
             _ => false,

@@ -40,6 +40,7 @@ use super::{
 };
 use crate::{
     plan::{Change, Step},
+    refused::Refused,
     reports,
     stage::{Flow, Stage},
     standing::guarded,
@@ -206,6 +207,13 @@ impl Stage<VmDraft<'_>> for Restoring {
     }
 }
 
+/// Why no disk can be made for now.
+fn refusal<'a>(draft: &VmDraft<'a>) -> Option<&'a str> {
+    let meta = &draft.vm.object.metadata;
+    let refusal = Refused::Copying.among(&draft.seen.refused, meta)?;
+    Some(&refusal.why)
+}
+
 /// The mark of the first disk.
 fn first(now: jiff::Timestamp) -> DiskMark {
     DiskMark {
@@ -222,7 +230,9 @@ fn step(draft: &mut VmDraft<'_>, deed: Deed) -> Option<Step> {
     let change = match deed {
         // By keeping it off.
         Deed::Stop => return None,
-        Deed::Make { number, at } => Change::Apply(guarded(&made(draft, number, at)?, None).into()),
+        // It is tried again after a while.
+        Deed::Make { .. } if refusal(draft).is_some() => return None,
+        Deed::Make { number, at } => Change::Take(guarded(&made(draft, number, at)?, None).into()),
         Deed::Mark { disk, mark } => {
             let marked = noted(vm, of(&disk)?, |notes| notes.mark = Some(mark));
             Change::Apply(marked.into())
@@ -363,6 +373,13 @@ fn condition(draft: &VmDraft<'_>, restore: &RestoreRequest) -> NewCondition {
         ),
         Standing::Copying | Standing::Settled | Standing::Lost => {
             let copy = copy(draft, at);
+            if let (None, Some(why)) = (copy, refusal(draft)) {
+                let message = format!(
+                    "no disk can be made from {what}: the API server refuses it: {why}; it is \
+                     tried again each minute, and until then nothing is changed"
+                );
+                return not("CopyRefused", message);
+            }
             let progress = copy.and_then(|it| it.status.as_ref()?.progress.as_deref());
             let progress = progress.filter(|it| *it != "N/A");
             let progress = progress.map(|it| format!(", {it}")).unwrap_or_default();

@@ -638,7 +638,8 @@ impl World {
             Step::Change(Change::Delete(object, _) | Change::DeleteUnchanged(object)) => {
                 self.take(Outcome::Gone(object));
             }
-            Step::Change(Change::Take(_) | Change::Freeze { .. } | Change::Thaw { .. }) => {
+            Step::Change(Change::Take(object)) => self.take(Outcome::Stored(object)),
+            Step::Change(Change::Freeze { .. } | Change::Thaw { .. }) => {
                 unreachable!("VMs take no snapshots")
             }
             Step::DeleteSelf => self.object.metadata.deletion_timestamp = Some(now()),

@@ -75,6 +75,7 @@ export const reasons = {
   "reason.ScheduleWaits": "No snapshot is taken for now.",
   "reason.SnapshotRefused": "The snapshot that is due is refused.",
   "reason.SnapshotUnusable": "The disk cannot be restored from that snapshot. Nothing was changed.",
+  "reason.CopyRefused": "The disk that is to be restored is refused, and tried again.",
   "reason.NoFormerDisk": "There is no former disk of that name. Nothing was changed.",
   "reason.CopyFailed": "The disk could not be restored. Nothing was changed.",
   "reason.NotLater": "A restore that was asked for later was carried out. Nothing was changed.",

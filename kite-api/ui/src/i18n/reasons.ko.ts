@@ -73,6 +73,7 @@ export const reasons: Record<keyof typeof english, string> = {
   "reason.ScheduleWaits": "지금은 스냅샷을 만들지 않습니다.",
   "reason.SnapshotRefused": "예정된 스냅샷이 거부되었습니다.",
   "reason.SnapshotUnusable": "이 스냅샷으로는 디스크를 복원할 수 없습니다. 바뀐 것은 없습니다.",
+  "reason.CopyRefused": "복원할 디스크가 거부되어 다시 시도합니다.",
   "reason.NoFormerDisk": "그 이름의 이전 디스크가 없습니다. 바뀐 것은 없습니다.",
   "reason.CopyFailed": "디스크를 복원하지 못했습니다. 바뀐 것은 없습니다.",
   "reason.NotLater": "더 나중에 요청된 복원이 이미 수행되었습니다. 바뀐 것은 없습니다.",

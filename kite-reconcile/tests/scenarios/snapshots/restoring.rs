@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::api::{networking::v1::Ingress, storage::v1::StorageClass};
 use kite_core::{
     cdi::DataVolume,
     conditions,
@@ -22,7 +22,7 @@ use super::{
     snapshot_of, status, switch_off, switch_on, told, world, world_on,
 };
 use crate::lost::replace;
-use crate::world::{World, vm_named};
+use crate::world::{World, named, vm_named};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -254,6 +254,36 @@ async fn what_cannot_be_restored_is_told_and_nothing_is_changed() {
     settle(&world).await;
     assert_eq!(restored(&world).await.0, "Restored");
     assert_eq!(runs_on(&world).await, "web-disk-2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_in_the_way_of_the_copy_holds_up_nothing_else() {
+    let world = world_on(CEPH).await;
+    world.create(snapshot_of("web", "s")).await;
+    world.settle().await;
+    // Somebody has a disk of the next name, which says nothing of the VM.
+    let mut taken = world.find::<DataVolume>(ANN, "web-disk").await.unwrap();
+    taken.metadata = named("web-disk-2");
+    taken.metadata.namespace = Some(ANN.to_owned());
+    taken.status = None;
+    world.create(taken).await;
+    world.refuse("apply DataVolume kite-user-ann/web-disk-3");
+    ask(&world, json!({"snapshot": "s"}), 0).await;
+    world.settle().await;
+    let (reason, message) = restored(&world).await;
+    assert_eq!(reason, "CopyRefused", "{message}");
+    let found = world.vm("web").await.status.unwrap();
+    assert!(conditions::is_true(&found.conditions, "Ready"));
+    // What comes after it in the plan goes on.
+    let exposed = json!({"spec": {"domainPrefix": "shop"}});
+    world.edit(&world.vm("web").await, exposed).await;
+    settle(&world).await;
+    let ingress = world.find::<Ingress>(ANN, "web").await;
+    assert!(ingress.is_some());
+    world.refuse("");
+    pass_time(&world, 70).await;
+    assert_eq!(restored(&world).await.0, "Restored");
+    assert_eq!(runs_on(&world).await, "web-disk-3");
 }
 
 #[tokio::test(start_paused = true)]
