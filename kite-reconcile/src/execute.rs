@@ -10,7 +10,7 @@ use k8s_openapi::{
 };
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, FieldManager, Object, ObjectKey},
-    crd::{KEPT_FOR, Kept, KiteReservation},
+    crd::{KEPT_FOR, Kept, KiteReservation, KiteSnapshot},
     kubevirt::{self, VirtualMachine, VirtualMachineInstance},
 };
 use kube::{
@@ -120,6 +120,26 @@ async fn take<C: Cluster>(
                 };
                 Ok(what.done(&refusal.to_string(), meta, tools.clock))
             }
+            None => Err(error),
+        },
+    }
+}
+
+/// Deletes a snapshot that is too old, as it was seen, which may be refused.
+async fn clear<C: Cluster>(
+    snapshot: &KiteSnapshot,
+    meta: &ObjectMeta,
+    cluster: &C,
+    tools: Tools<'_>,
+) -> Result<Done<Outcome>, Error> {
+    let what = AnyObject::from(snapshot.clone());
+    match what.delete_unchanged(cluster).await.map_err(Error::from) {
+        Ok(()) => {
+            let left = uncached(what.find(cluster)).await?;
+            Ok(left_of(&what, left).into())
+        }
+        Err(error) => match error.refusal() {
+            Some(refusal) => Ok(Refused::Clearing.done(&refusal.to_string(), meta, tools.clock)),
             None => Err(error),
         },
     }
@@ -238,6 +258,7 @@ impl Executor for Tools<'_> {
                 let left = uncached(object.find(cluster)).await?;
                 left_of(object, left)
             }
+            Change::Clear(snapshot) => return clear(snapshot, object.meta(), cluster, *self).await,
             Change::RemoveFinalizerFrom(object, finalizer) => {
                 object.remove_finalizer(cluster, finalizer).await?;
                 // Of what is not Kite's own, a cache need not have what tells whose it is.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kite_core::{
     cluster::ObjectKey,
-    crd::{Claim, KiteReservation},
+    crd::{Claim, KiteReservation, KiteSnapshot},
     kubevirt::VirtualMachineInstanceMigration,
 };
 use kube::api::PropagationPolicy;
@@ -90,6 +90,9 @@ pub enum Change {
     /// Delete the object on the condition that it is unchanged since it was read: what
     /// has come of it meanwhile may be worth something.
     DeleteUnchanged(AnyObject),
+    /// The same of a snapshot that is too old. When the API server refuses (a policy), that is
+    /// told, and the rest goes on.
+    Clear(Box<KiteSnapshot>),
     /// Take the finalizer off an object that is on its way out, as it was observed:
     /// nothing needs it any more.
     RemoveFinalizerFrom(AnyObject, &'static str),
@@ -106,6 +109,7 @@ impl kite_runtime::plan::Change for Change {
             | Self::RemoveFinalizerFrom(..)
             | Self::CallOff(..)
             | Self::DeleteUnchanged(_)
+            | Self::Clear(_)
             | Self::Delete(..) => true,
             Self::Claim(_)
             | Self::Fulfil(_)
@@ -165,6 +169,10 @@ impl kite_runtime::plan::Change for Change {
                 )
             }
             Self::Restart { machine, .. } => format!("restart VirtualMachine {machine}"),
+            Self::Clear(snapshot) => {
+                let name = snapshot.metadata.name.as_deref();
+                format!("clear away snapshot {}", name.unwrap_or_default())
+            }
             Self::Take(object) => format!("take {} {}", object.kind(), object.key()),
             Self::Freeze { instance, .. } => format!("freeze the guest of {instance}"),
             Self::Thaw { instance, .. } => format!("let the guest of {instance} go on"),

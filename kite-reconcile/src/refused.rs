@@ -40,6 +40,8 @@ pub(crate) enum Refused {
     Taking,
     /// That a disk is made for a restore.
     Copying,
+    /// That an old snapshot goes.
+    Clearing,
 }
 
 impl Refused {
@@ -54,7 +56,7 @@ impl Refused {
     fn pause(self) -> Duration {
         match self {
             Self::Offer => PAUSE_OF_OFFER,
-            Self::Growth | Self::Exposure | Self::Taking | Self::Copying => PAUSE,
+            Self::Growth | Self::Exposure | Self::Taking | Self::Copying | Self::Clearing => PAUSE,
             Self::Freeze | Self::Thaw => PAUSE_OF_FREEZE,
         }
     }

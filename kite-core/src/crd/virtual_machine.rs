@@ -322,6 +322,9 @@ pub struct KiteVirtualMachineStatus {
     /// Set while the VM is switched off, or about to be, because nobody uses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdleStatus>,
+    /// Uid of the `KiteSnapshot` that the VM was first seen to be made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_uid: Option<String>,
     /// Set while snapshots are taken by a schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshots: Option<ScheduleStatus>,

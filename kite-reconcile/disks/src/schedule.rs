@@ -154,6 +154,8 @@ pub fn offset(uid: &str, most: Duration) -> Duration {
 pub enum State {
     /// It is on its way.
     Going,
+    /// It was to be there long ago, and may still come: it holds up no other.
+    Stuck,
     /// It can be restored.
     Good,
     /// There is none.
@@ -167,11 +169,11 @@ pub enum State {
 pub struct Taken<'a> {
     /// Its name.
     pub name: &'a str,
-    /// When it was due.
+    /// When it was due, and never later than when it was begun: a clock may have been ahead.
     pub at: Timestamp,
     /// What became of it.
     pub state: State,
-    /// Whether its owner keeps it.
+    /// Whether it is kept: by its owner, or for what else needs it.
     pub is_protected: bool,
 }
 
@@ -267,7 +269,7 @@ fn tried<'s, 'a>(seen: &'s Seen<'a>) -> impl Iterator<Item = &'s Taken<'a>> {
 fn failures(seen: &Seen<'_>) -> usize {
     let succeeded = tried(seen).filter(|it| matches!(it.state, State::Good | State::Lost));
     let last = succeeded.map(|it| it.at).max();
-    let failed = tried(seen).filter(|it| it.state == State::Failed);
+    let failed = tried(seen).filter(|it| matches!(it.state, State::Failed | State::Stuck));
     failed
         .filter(|it| last.is_none_or(|last| it.at > last))
         .count()

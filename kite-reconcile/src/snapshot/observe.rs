@@ -70,7 +70,8 @@ pub struct Observed {
     /// Its instance, likewise.
     pub instance: Option<VirtualMachineInstance>,
     /// Names of disks that are copied from it, and of which it is not known that all of their
-    /// data is there; only looked at when it goes.
+    /// data is there, and of VMs that are made from it without having run; only looked at when
+    /// it goes.
     pub copies: Vec<String>,
     /// What was refused a while ago or just now, and is not tried again yet.
     pub refused: Vec<Refusal>,
@@ -289,8 +290,9 @@ async fn find<K: Object, C: Cluster>(
         .await
 }
 
-/// Names of disks that are copied from the snapshot and that a guest has not run on yet. Those
-/// of a VM that goes are given up with it.
+/// Names of VMs that are made from the snapshot and have not run on their disk yet, whatever
+/// has become of that: it can be made anew. And of other disks that are copied from the snapshot
+/// and that a guest has not run on. Those of a VM that goes are given up with it.
 async fn copies<C: Cluster>(
     object: &KiteSnapshot,
     cluster: &C,
@@ -298,7 +300,17 @@ async fn copies<C: Cluster>(
     let all = ListParams::default();
     let name = object.name_any();
     let disks = cluster.list::<DataVolume>(object.namespace(), &all).await?;
-    let mut copies = Vec::new();
+    let vms = cluster.list::<KiteVirtualMachine>(object.namespace(), &all);
+    let vms = vms.await?.complete()?;
+    let is_made_from = vms.iter().filter(|it| {
+        let disk = it.status.as_ref().and_then(|it| it.disk.as_ref());
+        it.metadata.deletion_timestamp.is_none()
+            && it.spec.from_snapshot.as_ref() == Some(&name)
+            && disk.is_none_or(|it| it.has_run_on.is_none())
+    });
+    let mut copies: Vec<_> = is_made_from
+        .map(|it| format!("VM {}", it.name_any()))
+        .collect();
     for disk in disks.complete()? {
         let phase = disk.status.as_ref().and_then(|it| it.phase.as_deref());
         let is_over = disk.metadata.deletion_timestamp.is_some() || phase == Some("Failed");
@@ -310,7 +322,7 @@ async fn copies<C: Cluster>(
             copies.extend((phase != Some("Succeeded")).then(|| disk.name_any()));
             continue;
         };
-        let vm: Option<KiteVirtualMachine> = find(cluster, object, vm).await?;
+        let vm = vms.iter().find(|it| it.metadata.name.as_ref() == Some(vm));
         if vm.is_none_or(|it| it.metadata.deletion_timestamp.is_some()) {
             continue;
         }

@@ -238,7 +238,7 @@ impl<'a> Draft<'a> {
             let copies = self.seen.copies.join(", ");
             let message = format!(
                 "its data stays until a guest has run on what is copied from it, {copies}: start \
-                 the VM once, or ask for another restore"
+                 the VM once, or delete it, or ask for another restore"
             );
             self.wait(SOON, "Copied", message);
             return;

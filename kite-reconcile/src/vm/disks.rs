@@ -166,6 +166,11 @@ impl<'a> View<'a> {
         names.zip(self.own.iter().copied())
     }
 
+    /// Uid of the claim of the disk of this name.
+    pub(super) fn claim_uid(&self, disk: &str) -> Option<&'a str> {
+        self.known.claim(disk)?.metadata.uid.as_deref()
+    }
+
     /// The mark of the VM's disk of this name.
     pub(super) fn mark_of(&self, name: &str) -> Option<DiskMark> {
         let (_, disk) = self.own().find(|it| it.0 == name)?;

@@ -10,6 +10,7 @@ use kite_core::{
         vm_condition::VIRTUAL_MACHINE_READY,
     },
 };
+use kite_disks::schedule::Invalid;
 use kite_render::{
     Vm,
     restore::{DiskMark, mark_of},
@@ -25,7 +26,9 @@ use super::{
     observe::Observed,
     quota::Share,
     reserved::has_ssh_id,
-    restart, status,
+    restart,
+    scheduled::Schedule,
+    status,
 };
 use crate::{
     objects::AnyObject,
@@ -76,6 +79,9 @@ pub(super) struct VmDraft<'a> {
     pub view: View<'a>,
     /// What is decided about its disks. Follows from what was seen.
     pub decided: Decided,
+    /// What is known of its schedule of snapshots, or why that is none. Follows from what was
+    /// seen.
+    pub scheduled: Option<Result<Schedule<'a>, Invalid>>,
     /// Which disk the machine is to point at from now on: set by the stage of restores.
     pub point: Option<(String, Option<DiskMark>)>,
     /// What is to be done, so far. Each stage adds to it, and the offer takes away.
@@ -104,6 +110,7 @@ impl<'a> VmDraft<'a> {
             loss: lost::loss(vm, seen),
             judgement: judge(power(vm, seen), lost::disk_state(vm, seen), seen),
             decided: view.decide(),
+            scheduled: Schedule::of(&view, seen),
             view,
             point: None,
             steps: Vec::new(),

@@ -2,7 +2,10 @@
 
 use kite_core::{
     conditions::{ConditionStatus, NewCondition},
-    crd::{ImagePhase, KiteImage, OsFamily, VmPhase, vm_condition::IMAGE_READY},
+    crd::{
+        ImagePhase, KiteImage, KiteVirtualMachineStatus, OsFamily, VmPhase,
+        vm_condition::IMAGE_READY,
+    },
 };
 use kite_render::{Vm, disk, machine};
 
@@ -30,6 +33,10 @@ impl Stage<VmDraft<'_>> for Image {
             draft.obstacles.extend(obstacle);
         }
         Flow::Next
+    }
+
+    fn report(&self, draft: &VmDraft<'_>, status: &mut KiteVirtualMachineStatus) {
+        status.snapshot_uid = origin::told(draft.vm, draft.seen);
     }
 
     fn condition(&self, draft: &VmDraft<'_>) -> Option<NewCondition> {

@@ -2,7 +2,7 @@
 
 use kite_core::{
     cdi::DataVolume,
-    crd::{OsFamily, VmPhase, vm_condition::IMAGE_READY},
+    crd::{VmPhase, vm_condition::IMAGE_READY},
 };
 use kite_render::{Vm, disk, image as images, restore};
 
@@ -46,6 +46,19 @@ pub(super) fn disk(vm: &Vm<'_>, seen: &Observed) -> DataVolume {
     restore::first_from(vm, snapshot, size, Some(class))
 }
 
+/// Uid of the snapshot that the VM is made from, once that was looked at.
+fn made_from<'a>(vm: &Vm<'a>) -> Option<&'a String> {
+    vm.object.status.as_ref()?.snapshot_uid.as_ref()
+}
+
+/// What the status says of it.
+pub(super) fn told(vm: &Vm<'_>, seen: &Observed) -> Option<String> {
+    vm.object.spec.from_snapshot.as_ref()?;
+    let usable = seen.disks.origin.as_ref();
+    let usable = usable.filter(|it| it.why_not.is_none() || it.leaves);
+    made_from(vm).or_else(|| usable?.uid.as_ref()).cloned()
+}
+
 /// Why no disk can be made from the snapshot of this name.
 pub(super) fn obstacle(vm: &Vm<'_>, seen: &Observed, snapshot: &str) -> Option<Obstacle> {
     let no = |phase, reason, message| Some(Obstacle::new(IMAGE_READY, phase, reason, message));
@@ -53,6 +66,8 @@ pub(super) fn obstacle(vm: &Vm<'_>, seen: &Observed, snapshot: &str) -> Option<O
     // Its former disk has gone a moment ago.
     let unseen = || format!("KiteSnapshot {snapshot} was not looked at yet");
     let why = source.map_or_else(|| Some(unseen()), |it| it.why_not.clone());
+    // Until a guest has run on what is made from it, one that goes has its data.
+    let why = why.filter(|_| !source.is_some_and(|it| it.leaves));
     if let Some(why) = why {
         let message = format!(
             "spec.fromSnapshot: {why}: the VM goes on once it is ready; or create another VM \
@@ -62,7 +77,16 @@ pub(super) fn obstacle(vm: &Vm<'_>, seen: &Observed, snapshot: &str) -> Option<O
         return no(VmPhase::Pending, "SnapshotNotReady", message);
     }
     let source = source?;
-    let (of, was) = source.of.as_ref()?;
+    if let (Some(was), Some(is)) = (made_from(vm), &source.uid)
+        && was != is
+    {
+        let message = format!(
+            "spec.fromSnapshot: the VM was made from another snapshot than the {snapshot} that is \
+             there now (uid {was}, and not {is}): create another VM"
+        );
+        return no(VmPhase::Failed, "OtherSnapshot", message);
+    }
+    let (_, was) = source.of.as_ref()?;
     let (image, its) = (&vm.object.spec.image, &was.image);
     if image != its {
         let message = format!(
@@ -79,13 +103,5 @@ pub(super) fn obstacle(vm: &Vm<'_>, seen: &Observed, snapshot: &str) -> Option<O
         );
         return no(VmPhase::Failed, "SmallerThanSnapshot", message);
     }
-    // Cloudbase-Init knows the machine by that, and takes it for the one that it was.
-    let is_windows = was.os_family == OsFamily::Windows;
-    (is_windows && of == vm.name).then(|| {
-        let message = format!(
-            "a Windows guest that is copied from a snapshot of a VM {of} needs another name, by \
-             which it knows that it is another: create a VM with another metadata.name"
-        );
-        Obstacle::new(IMAGE_READY, VmPhase::Failed, "SameName", message)
-    })
+    None
 }

@@ -52,6 +52,10 @@ use crate::{
 pub struct Source {
     /// Why it cannot be used.
     pub why_not: Option<String>,
+    /// Uid of the snapshot.
+    pub uid: Option<String>,
+    /// Whether it is being deleted, and is nothing else in the way.
+    pub leaves: bool,
     /// Size of the disk that the snapshot is of.
     pub size: Option<Bytes>,
     /// The least size of a claim that it can be copied to.
@@ -112,8 +116,17 @@ impl Source {
         };
         let cut = taken.as_ref().and_then(|it| it.status.as_ref());
         let least = cut.and_then(|it| it.restore_size.as_ref());
+        let found = (taken.as_ref(), claim.as_ref());
+        let (why_not, leaves) = match why_not(&snapshot, found) {
+            None if snapshot.metadata.deletion_timestamp.is_some() => {
+                (Some(format!("KiteSnapshot {name} is being deleted")), true)
+            }
+            why_not => (why_not, false),
+        };
         Ok(Self {
-            why_not: why_not(&snapshot, (taken.as_ref(), claim.as_ref())),
+            uid: snapshot.uid(),
+            leaves,
+            why_not,
             size: status.size.clone(),
             least_claim: least.and_then(|it| it.0.parse().ok()),
             class: source
@@ -134,16 +147,17 @@ fn why_not(
     if let Some(why) = snapshot.unreadable() {
         return Some(format!("KiteSnapshot {name} cannot be read: {why}"));
     }
-    if snapshot.metadata.deletion_timestamp.is_some() {
-        return Some(format!("KiteSnapshot {name} is being deleted"));
-    }
     let needs_disk = source.is_some_and(|it| !it.outlives_disk);
     if needs_disk && claim.is_none_or(|it| it.metadata.deletion_timestamp.is_some()) {
         return Some(format!(
             "the disk that KiteSnapshot {name} was taken of is gone, and its data with it"
         ));
     }
-    let is_ready = status.and_then(|it| it.phase) == Some(SnapshotPhase::Ready);
+    let phase = status.and_then(|it| it.phase);
+    // One that goes has its data for as long as somebody is made from it.
+    let is_told = status.is_some_and(|it| it.consistency.is_some() && it.failure.is_none());
+    let is_ready =
+        phase == Some(SnapshotPhase::Ready) || phase == Some(SnapshotPhase::Deleting) && is_told;
     let can_be_used = taken.is_some_and(|it| {
         let uid = status.and_then(|it| it.volume_snapshot_uid.as_ref());
         let status = it.status.as_ref();

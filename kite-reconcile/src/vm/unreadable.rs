@@ -8,7 +8,7 @@ use kite_core::{
         KiteVirtualMachine, KiteVirtualMachineStatus, PowerState, VmPhase,
         vm_condition::{
             ACCESSIBLE, DISK_READY, EXPOSED, IDLE, IMAGE_READY, OFFER_CLAIMED, READY, RESERVED,
-            RESIZING, RESTART_REQUIRED, VIRTUAL_MACHINE_READY,
+            RESIZING, RESTART_REQUIRED, RESTORED, SNAPSHOTS_SCHEDULED, VIRTUAL_MACHINE_READY,
         },
     },
     kubevirt::VirtualMachine,
@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// What is said of a VM beside `Ready` and its end.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 12] = [
     RESERVED,
     IMAGE_READY,
     DISK_READY,
@@ -46,6 +46,8 @@ const OTHERS: [&str; 10] = [
     IDLE,
     ACCESSIBLE,
     OFFER_CLAIMED,
+    RESTORED,
+    SNAPSHOTS_SCHEDULED,
 ];
 
 /// What to do about a VM of which `why` says what cannot be read.

@@ -638,6 +638,7 @@ impl World {
             Step::Change(Change::Delete(object, _) | Change::DeleteUnchanged(object)) => {
                 self.take(Outcome::Gone(object));
             }
+            Step::Change(Change::Clear(_)) => unreachable!("VMs have no schedule"),
             Step::Change(Change::Take(object)) => self.take(Outcome::Stored(object)),
             Step::Change(Change::Freeze { .. } | Change::Thaw { .. }) => {
                 unreachable!("VMs take no snapshots")

@@ -173,7 +173,10 @@ pub(super) const ALL: &[Mutation] = &[
         name: "schedule-forgets-what-was-begun",
         what: "takes a snapshot anew that its owner has deleted",
         file: "kite-reconcile/src/vm/scheduled.rs",
-        edits: &[("            begun: self.begun,", "            begun: None,")],
+        edits: &[(
+            "            begun,\n            offset",
+            "            begun: None,\n            offset",
+        )],
         first: (Scenarios, "by_schedule::one_that_is_deleted"),
     },
     Mutation {
@@ -187,10 +190,7 @@ pub(super) const ALL: &[Mutation] = &[
         name: "schedule-of-what-never-ran",
         what: "has a VM that is off fill its schedule with what does not differ",
         file: "kite-reconcile/src/vm/scheduled.rs",
-        edits: &[(
-            "consistency == Some(Consistency::Offline)",
-            "false && consistency == Some(Consistency::Offline)",
-        )],
+        edits: &[("&& seen.instance.is_none()", "&& seen.instance.is_some()")],
         first: (Scenarios, "by_schedule::a_vm_that_is_off"),
     },
     Mutation {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kite_core::{
+    cdi::DataVolume,
     conditions,
     crd::{Consistency, KiteSnapshot, KiteUser, KiteVirtualMachine, SnapshotPhase},
     labels,
@@ -13,10 +14,10 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::{
-    ANN, CEPH, lose_status, object, pass_time, snapshot_of, status, switch_off, switch_on, world,
-    world_on,
+    ANN, CEPH, delete_disk, lose_status, object, pass_time, snapshot_of, status, switch_off,
+    switch_on, world, world_on,
 };
-use crate::world::World;
+use crate::{lost::replace, world::World};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -224,6 +225,101 @@ async fn one_that_is_deleted_is_not_taken_anew() {
     assert_eq!(made(&world).await.len(), 2);
     an_hour(&world).await;
     assert_eq!(made(&world).await.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_needed_and_what_is_another_s_stays() {
+    let world = hourly(CEPH, 1).await;
+    an_hour(&world).await;
+    let wanted = named(&world, 0);
+    // A restore that waits for its time.
+    let at = (world.now() + HOUR * 5).to_string();
+    let restore = json!({"spec": {"restore": {"snapshot": wanted, "at": at}}});
+    world.edit(&world.vm("web").await, restore).await;
+    // Somebody keeps a copy of what the schedule has made, with all that stands on it.
+    let mut copy = object(&world, &wanted).await;
+    copy.metadata = kube::api::ObjectMeta {
+        name: Some("mine".to_owned()),
+        namespace: Some(ANN.to_owned()),
+        labels: copy.metadata.labels,
+        annotations: copy.metadata.annotations,
+        ..Default::default()
+    };
+    copy.status = None;
+    world.create(copy).await;
+    pass_time(&world, 5).await;
+    for _ in 0..3 {
+        an_hour(&world).await;
+    }
+    assert_eq!(made(&world).await, ["mine", &wanted, &named(&world, 0)]);
+    for _ in 0..3 {
+        an_hour(&world).await;
+    }
+    let found = world.vm("web").await.status.unwrap();
+    assert!(
+        conditions::is_true(&found.conditions, "Restored"),
+        "{found:#?}"
+    );
+    assert_eq!(made(&world).await, ["mine", &named(&world, 0)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_of_a_lost_disk_stays_beside_those_of_its_successor() {
+    let world = hourly(CEPH, 1).await;
+    an_hour(&world).await;
+    let last = named(&world, 0);
+    switch_off(&world).await;
+    let disk = world.find::<DataVolume>(ANN, "web-disk").await.unwrap();
+    delete_disk(&world, "web-disk").await;
+    world.settle().await;
+    replace(&world, &disk.uid().unwrap()).await;
+    switch_on(&world).await;
+    for _ in 0..3 {
+        an_hour(&world).await;
+    }
+    // An empty disk shows nothing of what was lost.
+    assert_eq!(made(&world).await, [last.clone(), named(&world, 0)]);
+    // Once that is there again, it goes with time as all do.
+    let at = world.now().to_string();
+    let restore = json!({"spec": {"restore": {"snapshot": last, "at": at, "keep": "10m"}}});
+    world.edit(&world.vm("web").await, restore).await;
+    pass_time(&world, 10).await;
+    for _ in 0..2 {
+        an_hour(&world).await;
+    }
+    assert_eq!(made(&world).await, [named(&world, 0)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_to_no_end_or_does_not_go_is_told() {
+    let world = hourly(CEPH, 1).await;
+    an_hour(&world).await;
+    world.refuse("delete unchanged KiteSnapshot");
+    an_hour(&world).await;
+    let (reason, message) = said(&world).await;
+    assert_eq!(reason, "SnapshotRefused", "{message}");
+    assert!(message.contains(&named(&world, 1)), "{message}");
+    world.refuse("");
+    pass_time(&world, 70).await;
+    assert_eq!(made(&world).await, [named(&world, 0)]);
+    assert_eq!(said(&world).await.0, "ScheduleFollowed");
+    // Storage never says that it is ready.
+    world
+        .rules
+        .add(Rule::hold(Stage::SNAPSHOT_READY, Selector::all()));
+    an_hour(&world).await;
+    let stuck = named(&world, 0);
+    for _ in 0..8 {
+        an_hour(&world).await;
+    }
+    assert!(made(&world).await.contains(&stuck));
+    assert!(made(&world).await.len() > 2, "others are tried");
+    for _ in 0..16 {
+        an_hour(&world).await;
+    }
+    let (reason, message) = said(&world).await;
+    assert_eq!(reason, "ScheduleSuspended", "{message}");
+    assert!(message.contains("comes to no end"), "{message}");
 }
 
 #[tokio::test(start_paused = true)]

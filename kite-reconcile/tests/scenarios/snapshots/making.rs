@@ -199,7 +199,7 @@ async fn it_is_made_when_vm_and_image_are_gone_and_has_the_name_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_windows_guest_needs_another_name() {
+async fn a_windows_guest_is_copied_under_its_name_too() {
     let world = world_on(CEPH).await;
     let mut windows = image("windows");
     windows.spec.os_family = OsFamily::Windows;
@@ -228,8 +228,11 @@ async fn a_windows_guest_needs_another_name() {
     settle(&world).await;
     world.create(of_windows(made_from("w", "win"))).await;
     settle(&world).await;
-    let (reason, message) = said(&world, "win", "ImageReady").await;
-    assert_eq!(reason, "SameName", "{message}");
+    assert!(is_ready(&world, "win").await);
+    // By which Cloudbase-Init takes itself for a new one.
+    let machine = world.find::<VirtualMachine>(ANN, "win").await.unwrap();
+    let firmware = machine.spec.template.spec.domain.firmware.unwrap();
+    assert_eq!(firmware.uuid, world.vm("win").await.uid());
 }
 
 #[tokio::test(start_paused = true)]
@@ -245,8 +248,16 @@ async fn the_snapshot_stays_until_a_guest_has_run_on_the_copy() {
         settle(&world).await;
         let (reason, message) = told(&status(&world, "s").await);
         assert_eq!(reason, "Copied");
-        assert!(message.contains("copy-disk"), "{message}");
+        assert!(message.contains("VM copy"), "{message}");
         assert!(on_storage(&world, "s").await.is_some());
+        // Also where the copy goes, which can be made anew for so long.
+        let disk = world.find::<DataVolume>(ANN, "copy-disk").await.unwrap();
+        delete_disk(&world, "copy-disk").await;
+        settle(&world).await;
+        assert_eq!(told(&status(&world, "s").await).0, "Copied");
+        let asked = json!({"metadata": {"annotations": {labels::REPLACE_DISK: disk.uid()}}});
+        world.edit(&world.vm("copy").await, asked).await;
+        settle(&world).await;
         let on = json!({"spec": {"powerState": "On"}});
         world.edit(&world.vm("copy").await, on).await;
         settle(&world).await;
@@ -308,6 +319,29 @@ async fn one_that_is_lost_is_replaced_from_its_snapshot() {
     settle(&world).await;
     assert!(is_ready(&world, "second").await);
     assert_eq!(read(&world, "second-disk").await.as_deref(), Some("hers"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_snapshot_of_the_name_is_not_taken_for_it() {
+    let world = snapshot_world(CEPH).await;
+    world.create(made_from("s", "copy")).await;
+    settle(&world).await;
+    world.delete(&object(&world, "s").await).await;
+    settle(&world).await;
+    write(&world, "web-disk", "other").await;
+    world.create(snapshot_of("web", "s")).await;
+    let off = json!({"spec": {"powerState": "Off"}});
+    world.edit(&world.vm("copy").await, off).await;
+    settle(&world).await;
+    let disk = world.find::<DataVolume>(ANN, "copy-disk").await.unwrap();
+    delete_disk(&world, "copy-disk").await;
+    settle(&world).await;
+    let asked = json!({"metadata": {"annotations": {labels::REPLACE_DISK: disk.uid()}}});
+    world.edit(&world.vm("copy").await, asked).await;
+    settle(&world).await;
+    let (reason, message) = said(&world, "copy", "ImageReady").await;
+    assert_eq!(reason, "OtherSnapshot", "{message}");
+    assert!(world.find::<DataVolume>(ANN, "copy-disk").await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
