@@ -8,7 +8,7 @@ use kite_checks::{packages, root};
 
 /// What is written like a reason in the controller's code for VMs, and is none: what
 /// others report, and kinds.
-const NO_REASONS: [&str; 31] = [
+const NO_REASONS: [&str; 32] = [
     "Accepted",
     "Block",
     "Bound",
@@ -36,6 +36,7 @@ const NO_REASONS: [&str; 31] = [
     "Succeeded",
     "Terminating",
     "True",
+    "UTC",
     "Unknown",
     "VM",
     "VirtualMachine",

@@ -46,6 +46,7 @@
 //! | [`disk`], [`machine`], [`migration`] | the VM itself, and its way to another size |
 //! | [`windows`] | what is different for Windows guests |
 //! | [`snapshot`], [`restore`] | its disk as it was at one moment, and one made from that |
+//! | [`schedule`] | snapshots that a VM's schedule has made |
 //! | [`service`], [`exposure`] | how it is reached |
 //! | [`install`] | an installation of Kite: its processes, their rights, policies, settings |
 //! | [`reservation`] | claims of which there can be one |

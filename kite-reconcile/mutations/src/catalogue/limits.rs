@@ -134,7 +134,7 @@ pub(super) const ALL: &[Mutation] = &[
         name: "family-of-a-later-image",
         what: "makes a guest what a later image of the same name is",
         file: "kite-reconcile/src/vm/image.rs",
-        edits: &[("of_disk.or(match", "of_disk.filter(|_| false).or(match")],
+        edits: &[("of_disk.or_else(", "of_disk.filter(|_| false).or_else(")],
         first: (Scenarios, "images::a_later"),
     },
     Mutation {

@@ -153,10 +153,7 @@ pub(super) const ALL: &[Mutation] = &[
         name: "restore-by-another-s",
         what: "restores a VM from a snapshot of another VM",
         file: RESTORE,
-        edits: &[(
-            "source.is_some_and(|it| it.vm_uid != vm.uid)",
-            "source.is_some_and(|it| it.vm_uid != vm.uid && false)",
-        )],
+        edits: &[("&& of.vm_uid != vm.uid", "&& false")],
         first: (Scenarios, "restoring::what_cannot_be_restored"),
     },
     Mutation {
@@ -183,7 +180,7 @@ pub(super) const ALL: &[Mutation] = &[
         name: "schedule-takes-what-is-kept",
         what: "clears away a snapshot that its owner keeps",
         file: "kite-reconcile/src/vm/scheduled.rs",
-        edits: &[("snapshot.is_kept(self.seen.now) || snapshot", "snapshot")],
+        edits: &[("self.object.is_kept(now) || self", "self")],
         first: (Scenarios, "by_schedule::snapshots_are_taken"),
     },
     Mutation {

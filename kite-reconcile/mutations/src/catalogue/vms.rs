@@ -47,8 +47,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "deletes a disk that is in an unexpected state, to make it anew",
         file: DISK,
         edits: &[(
-            "let mut desired = disk::data_volume(vm, &seen.platform, images);",
-            "let mut desired = disk::data_volume(vm, &seen.platform, images);
+            "let mut desired = origin::disk(vm, seen);",
+            "let mut desired = origin::disk(vm, seen);
              if let Some(stored) = seen.disk.clone().filter(|disk| {
                  disk.status.as_ref().and_then(|status| status.phase.as_deref()) == Some(\"Failed\")
              }) {
@@ -88,7 +88,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "clone-source-of-another-tenant",
         what: "clones the disk from another tenant's namespace",
-        file: DISK,
+        file: "kite-reconcile/src/vm/origin.rs",
         edits: &[(
             "ImageSeen::Found(image) => images::namespace(image, &seen.platform),",
             "ImageSeen::Found(_) => \"kite-user-bob\",",
