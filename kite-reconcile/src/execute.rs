@@ -133,7 +133,12 @@ async fn clear<C: Cluster>(
     tools: Tools<'_>,
 ) -> Result<Done<Outcome>, Error> {
     let what = AnyObject::from(snapshot.clone());
-    match what.delete_unchanged(cluster).await.map_err(Error::from) {
+    let deleted = match what.delete_unchanged(cluster).await {
+        // It is another by now, and looked at once more.
+        Err(ClusterError::Conflict { .. }) => Ok(()),
+        deleted => deleted,
+    };
+    match deleted.map_err(Error::from) {
         Ok(()) => {
             let left = uncached(what.find(cluster)).await?;
             Ok(left_of(&what, left).into())

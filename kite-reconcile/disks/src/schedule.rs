@@ -297,7 +297,13 @@ fn too_old<'a>(seen: &Seen<'a>) -> Vec<&'a str> {
     let old = unprotected.skip(seen.keep.max(1)).map(|it| it.name);
     // What has failed is told of until there is another.
     let last = seen.taken.iter().map(|it| it.at).max();
-    let failed = seen.taken.iter().filter(|it| it.state == State::Failed);
+    let newest = good.first().map(|it| it.at);
+    let is_over = |it: &&Taken<'_>| match it.state {
+        State::Failed => true,
+        State::Stuck => newest > Some(it.at),
+        State::Going | State::Good | State::Lost => false,
+    };
+    let failed = seen.taken.iter().filter(is_over);
     let failed = failed.filter(|it| last > Some(it.at) && !it.is_protected);
     let told = seen.most_failures.max(1);
     let mut failed: Vec<_> = failed.collect();

@@ -220,7 +220,7 @@ impl<'a> Seen<'a> {
             .max()
             .unwrap_or_default()
             .max(self.others)
-            .max(turn + 1)
-            + 1
+            .max(turn.saturating_add(1))
+            .saturating_add(1)
     }
 }

@@ -302,11 +302,19 @@ async fn copies<C: Cluster>(
     let disks = cluster.list::<DataVolume>(object.namespace(), &all).await?;
     let vms = cluster.list::<KiteVirtualMachine>(object.namespace(), &all);
     let vms = vms.await?.complete()?;
+    let status = object.status.as_ref();
+    let image = status.and_then(|it| Some(&it.source.as_ref()?.image));
     let is_made_from = vms.iter().filter(|it| {
-        let disk = it.status.as_ref().and_then(|it| it.disk.as_ref());
+        let status = it.status.as_ref();
+        let disk = status.and_then(|it| it.disk.as_ref());
+        let made_from = status.and_then(|it| it.snapshot_uid.as_ref());
+        let first = names::disk(&it.name_any());
         it.metadata.deletion_timestamp.is_none()
             && it.spec.from_snapshot.as_ref() == Some(&name)
-            && disk.is_none_or(|it| it.has_run_on.is_none())
+            && made_from.is_none_or(|uid| Some(uid) == object.metadata.uid.as_ref())
+            // Else it never can be.
+            && image.is_none_or(|image| it.spec.image == *image)
+            && disk.is_none_or(|it| it.has_run_on.is_none() && it.name == first)
     });
     let mut copies: Vec<_> = is_made_from
         .map(|it| format!("VM {}", it.name_any()))

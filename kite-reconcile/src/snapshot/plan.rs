@@ -13,6 +13,7 @@ use kite_render::{Snapshot, snapshot as render};
 use kube::api::PropagationPolicy;
 
 use super::{
+    COPIED,
     observe::Observed,
     taking::is_lease_ours,
     told::{Told, error_of, own, told},
@@ -240,7 +241,7 @@ impl<'a> Draft<'a> {
                 "its data stays until a guest has run on what is copied from it, {copies}: start \
                  the VM once, or delete it, or ask for another restore"
             );
-            self.wait(SOON, "Copied", message);
+            self.wait(SOON, COPIED, message);
             return;
         }
         self.clear_away();

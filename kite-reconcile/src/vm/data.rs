@@ -24,6 +24,9 @@ use super::{
 };
 use crate::cache::uncached;
 
+/// How many names of disks that somebody has taken are passed over.
+const MOST_TAKEN: usize = 16;
+
 /// What may run on a VM's disks.
 pub(super) type Run<'a> = (
     Option<&'a VirtualMachine>,
@@ -141,7 +144,10 @@ async fn look_at_disks<C: Cluster>(
         let source = Source::read(vm, snapshot, cluster).await?;
         disks.source = Some(source.if_of(vm, snapshot));
         // Somebody may have a disk of the name that is next, without the VM's label.
-        while let Some(next) = next(vm, run, &disks) {
+        for _ in 0..MOST_TAKEN {
+            let Some(next) = next(vm, run, &disks) else {
+                break;
+            };
             let key = ObjectKey::namespaced(vm.namespace, names::disk_of(vm.name, next));
             let Some(taken) = cluster.get_opt(&key).await? else {
                 break;
@@ -149,6 +155,11 @@ async fn look_at_disks<C: Cluster>(
             disks.others.push(taken);
         }
     }
+    let name = if disks.source.is_some() {
+        view(vm, run, &disks).current()
+    } else {
+        name
+    };
     let mut found = Found::of(&name, disks);
     if found.disk.is_none() {
         found.disks.origin = origin(vm, cluster).await?;

@@ -80,12 +80,23 @@ pub(super) fn plan(vm: &Vm<'_>, seen: &Observed) -> Plan<KiteVirtualMachineStatu
     let are_next = waiting_for == Some(Teardown::Snapshots.words());
     let kept = are_next.then(|| snapshots::kept(vm, seen));
     let kept = kept.filter(|kept| steps.is_empty() && !kept.is_empty());
+    let copied = are_next.then(|| snapshots::copied(vm, seen));
+    let copied = copied.filter(|copied| steps.is_empty() && !copied.is_empty());
     let reason = if let Some(kept) = kept {
         message = format!(
             "the VM is off, and its disk stays for the snapshots that are to be kept, {}: it \
              goes with the last of them; take spec.keepUntil away and set spec.protected to \
              false, and they go with the VM",
             kept.join(", ")
+        );
+        snapshots::KEPT
+    } else if let Some(copied) = copied {
+        message = format!(
+            "the VM is off, and its disk stays for snapshots that others are copied from, {}: it \
+             goes once these have run; kubectl get kitesnapshot -n {} says which they are: start \
+             them, or delete them",
+            copied.join(", "),
+            vm.namespace
         );
         snapshots::KEPT
     } else if seen.are_secrets_out_of_reach {

@@ -322,7 +322,14 @@ fn status(vm: &Vm<'_>, seen: &Observed, share: &Share) -> Option<DiskStatus> {
     let told = vm.object.status.as_ref().and_then(|it| it.disk.clone());
     let Some(disk) = seen.own_disk(vm) else {
         // What is lost is told of until there is another.
-        return told.filter(|_| lost::loss(vm, seen).is_some());
+        let mut told = told.filter(|_| lost::loss(vm, seen).is_some())?;
+        if lost::is_unmanaged(vm, seen) {
+            let (claim, instance) = (seen.claim.as_ref(), seen.instance.as_ref());
+            let runs = claim.zip(instance).filter(|(it, on)| runs_on(on, it));
+            let uid = runs.and_then(|(it, _)| it.metadata.uid.clone());
+            told.has_run_on = uid.or(told.has_run_on);
+        }
+        return Some(told);
     };
     let status = disk.status.as_ref();
     let overhead = quota::overhead(vm, seen).map(Overhead::text);

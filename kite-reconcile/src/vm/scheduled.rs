@@ -9,10 +9,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
-    conditions::NewCondition,
+    conditions::{self, NewCondition},
     crd::{
         Consistency, KiteSnapshot, KiteVirtualMachineStatus, ScheduleStatus, SnapshotPhase,
-        SnapshotSchedule, vm_condition::SNAPSHOTS_SCHEDULED,
+        SnapshotSchedule, SnapshotSource,
+        vm_condition::{READY, SNAPSHOTS_SCHEDULED},
     },
     kubevirt::VirtualMachine,
 };
@@ -92,7 +93,10 @@ impl Stage<VmDraft<'_>> for Scheduled {
         told(vm)?;
         let view = View::of(vm, super::disks::Known::of(seen));
         let known = Schedule::of(&view, seen)?.ok()?;
-        known.decided.look_again
+        // One that is being taken is waited for no longer than that.
+        let going = known.own.iter().filter(|it| it.state == State::Going);
+        let late = going.filter_map(|it| it.late);
+        late.chain(known.decided.look_again).min()
     }
 }
 
@@ -118,6 +122,8 @@ struct Own<'a> {
     name: String,
     due: Due,
     state: State,
+    /// When it is waited for no longer.
+    late: Option<Timestamp>,
     /// When it counts as taken: a clock may have been ahead of what the API server says.
     at: Timestamp,
 }
@@ -174,7 +180,9 @@ impl<'a> Schedule<'a> {
             name: &it.name,
             at: it.at,
             state: it.state,
-            is_protected: it.is_kept(now) || is_needed(view, it) || is_last_of_lost(view, it, &own),
+            is_protected: it.is_kept(now)
+                || is_needed(view, it)
+                || is_last_of_lost(view, it, &own, all),
         });
         let taken: Vec<_> = taken.collect();
         let pause = pause(view, seen);
@@ -245,7 +253,7 @@ impl<'a> Schedule<'a> {
             let message = format!(
                 "the API server refuses the snapshot that is due: {why}; where that is a quota, \
                  it needs room for one more than the {keep} of spec.snapshots.keep, beside those \
-                 that have failed, are kept or were taken by hand"
+                 that have failed, are lost, are kept or were taken by hand"
             );
             return no("SnapshotRefused", message);
         }
@@ -281,15 +289,21 @@ impl<'a> Schedule<'a> {
         let mut failed: Vec<_> = self.own.iter().filter(failed).collect();
         failed.sort_by_key(|it| it.at);
         let why = failed.last().and_then(|it| {
-            let failure = it.object.status.as_ref()?.failure.as_ref()?;
-            reports::bounded(&failure.message)
+            let status = it.object.status.as_ref()?;
+            let failure = status.failure.as_ref().map(|it| &it.message);
+            let told = || Some(&conditions::find(&status.conditions, READY)?.message);
+            reports::bounded(failure.or_else(told)?)
         });
+        let why = why.unwrap_or_else(|| "nobody says why".to_owned());
         let names: Vec<_> = failed.iter().map(|it| it.name.as_str()).collect();
         format!(
             "the last {failures} snapshots have failed, and no more are taken: {}. Mend that and \
              delete those that failed (kubectl delete kitesnapshot -n {} {}), or change \
              spec.snapshots.schedule",
-            why.unwrap_or_else(|| "the last one comes to no end".to_owned()),
+            match failed.last().map(|it| it.state) {
+                Some(State::Stuck) => format!("the last one comes to no end ({why})"),
+                _ => why,
+            },
             self.vm.namespace,
             names.join(" ")
         )
@@ -309,10 +323,10 @@ impl<'a> Own<'a> {
         }
         let created = object.metadata.creation_timestamp.as_ref();
         let created = created.map_or(due.at, |it| it.0);
-        let is_late =
-            now.duration_since(created) > jiff::SignedDuration::try_from(PATIENCE).ok()?;
+        let late = created.checked_add(PATIENCE).ok();
         Some(Self {
-            state: state(object, is_late),
+            state: state(object, late.is_some_and(|it| it <= now)),
+            late,
             at: due.at.min(created),
             object,
             name,
@@ -325,11 +339,14 @@ impl<'a> Own<'a> {
         self.object.is_kept(now) || self.object.unreadable().is_some()
     }
 
-    /// The claim that it was taken of.
-    fn claim(&self) -> Option<&str> {
-        let source = self.object.status.as_ref()?.source.as_ref()?;
-        Some(&source.claim_uid)
+    /// What it was taken of.
+    fn source(&self) -> Option<&'a SnapshotSource> {
+        source(self.object)
     }
+}
+
+fn source(snapshot: &KiteSnapshot) -> Option<&SnapshotSource> {
+    snapshot.status.as_ref()?.source.as_ref()
 }
 
 fn state(snapshot: &KiteSnapshot, is_late: bool) -> State {
@@ -356,20 +373,35 @@ fn is_needed(view: &View<'_>, own: &Own<'_>) -> bool {
         || disks.any(|it| it.copy_of == Some(name) && !it.is_proven)
 }
 
-/// Whether it is the last of a disk that was lost, of which the present one is no copy: newer
-/// ones show nothing of what was on it.
-fn is_last_of_lost(view: &View<'_>, own: &Own<'_>, all: &[Own<'_>]) -> bool {
-    let present = view.seen().current().and_then(|(_, disk)| disk);
-    if present.is_some_and(|it| it.made_for.is_some()) {
+/// Whether it is the last of a disk that was lost: another has its claim's name by now, as no
+/// disk of a restore has. Newer ones show nothing of what was on it, unless the VM has a disk
+/// again that is copied from one of it.
+fn is_last_of_lost(
+    view: &View<'_>,
+    own: &Own<'_>,
+    others: &[Own<'_>],
+    all: &[KiteSnapshot],
+) -> bool {
+    let Some(of) = own.source() else {
         return false;
-    }
-    let present = present.and_then(|it| view.claim_uid(it.name));
-    let of = own.claim();
-    let is_other = of.is_some() && of != present;
-    let mut alike = all
-        .iter()
-        .filter(|it| it.state == State::Good && it.claim() == of);
-    is_other && alike.all(|it| it.at <= own.at)
+    };
+    let is_other = |uid: &str| uid != of.claim_uid;
+    let has_successor = view.claim_uid(&of.claim).is_some_and(is_other)
+        || others.iter().any(|it| {
+            let source = it.source().filter(|it| it.claim == of.claim);
+            it.at > own.at && source.is_some_and(|it| is_other(&it.claim_uid))
+        });
+    let is_alike = |it: &&Own<'_>| it.source().is_some_and(|it| it.claim_uid == of.claim_uid);
+    let good = others.iter().filter(|it| it.state == State::Good);
+    let is_last = good.filter(is_alike).all(|it| it.at <= own.at);
+    let known = view.seen();
+    let present = known.current().and_then(|(_, disk)| disk);
+    let copied = present.filter(|it| it.is_proven).and_then(|it| it.copy_of);
+    let is_back = copied.is_some_and(|name| {
+        let mut all = all.iter().filter(|it| it.name_any() == name);
+        all.any(|it| source(it).is_some_and(|it| it.claim_uid == of.claim_uid))
+    });
+    has_successor && is_last && !is_back
 }
 
 /// Whether nothing has run since the last good one, which was taken while nothing ran.

@@ -3,7 +3,8 @@
 
 use kite_core::{
     cluster::{Cluster, ClusterError},
-    crd::KiteSnapshot,
+    conditions,
+    crd::{KiteSnapshot, vm_condition::READY},
     kubevirt::VirtualMachine,
 };
 use kite_render::Vm;
@@ -15,6 +16,7 @@ use kube::{
 use super::{delete::Left, observe::Observed};
 use crate::{
     cache::{reading::as_known, uncached},
+    snapshot::COPIED,
     standing::{Standing, standing},
 };
 
@@ -92,15 +94,28 @@ fn fates<'a>(vm: &Vm<'_>, seen: &'a Observed) -> impl Iterator<Item = Fate<'a>> 
                 return Fate::Goes(it);
             }
             let has_failed = status.is_some_and(|it| it.failure.is_some());
-            let source = status.and_then(|it| it.source.as_ref());
-            let is_taken = status.is_some_and(|it| it.consistency.is_some());
-            let is_independent = source.is_some_and(|it| it.outlives_disk) && is_taken;
-            if has_failed || is_independent {
+            if has_failed || is_independent(it) {
                 Fate::Stays
             } else {
                 Fate::NeedsDisk(it)
             }
         })
+}
+
+/// Whether its data needs nothing of the VM.
+fn is_independent(snapshot: &KiteSnapshot) -> bool {
+    snapshot.status.as_ref().is_some_and(|it| {
+        let outlives = it.source.as_ref().is_some_and(|it| it.outlives_disk);
+        outlives && it.consistency.is_some()
+    })
+}
+
+/// Whether it goes, and is held for what is copied from it.
+fn is_copied(snapshot: &KiteSnapshot) -> bool {
+    let status = snapshot.status.as_ref();
+    let told = status.and_then(|it| conditions::find(&it.conditions, READY));
+    let is_held = told.is_some_and(|it| it.reason == COPIED);
+    snapshot.metadata.deletion_timestamp.is_some() && is_held
 }
 
 /// What is left of them. Those that are to be kept and need the disk hold it.
@@ -112,6 +127,8 @@ pub(super) fn left(vm: &Vm<'_>, seen: &Observed) -> Vec<Left> {
     let left = fates(vm, seen).map(|fate| match fate {
         Fate::Stays => Left::Nothing,
         Fate::NeedsDisk(_) => Left::Leaving,
+        // What is copied from it needs that, and not the VM.
+        Fate::Goes(it) if is_copied(it) && is_independent(it) => Left::Nothing,
         Fate::Goes(it) if it.metadata.deletion_timestamp.is_some() => Left::Leaving,
         Fate::Goes(it) => Left::DeleteUnchanged(it.clone().into()),
     });
@@ -125,4 +142,13 @@ pub(super) fn kept(vm: &Vm<'_>, seen: &Observed) -> Vec<String> {
         Fate::Stays | Fate::Goes(_) => None,
     });
     kept.collect()
+}
+
+/// Names of those that go, need the disk, and are held for what is copied from them.
+pub(super) fn copied(vm: &Vm<'_>, seen: &Observed) -> Vec<String> {
+    let copied = fates(vm, seen).filter_map(|fate| match fate {
+        Fate::Goes(it) if is_copied(it) => Some(it.name_any()),
+        Fate::Goes(_) | Fate::NeedsDisk(_) | Fate::Stays => None,
+    });
+    copied.collect()
 }

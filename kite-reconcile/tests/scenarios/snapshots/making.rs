@@ -258,9 +258,20 @@ async fn the_snapshot_stays_until_a_guest_has_run_on_the_copy() {
         let asked = json!({"metadata": {"annotations": {labels::REPLACE_DISK: disk.uid()}}});
         world.edit(&world.vm("copy").await, asked).await;
         settle(&world).await;
+        // Its VM waits for that only where storage needs its disk.
+        world.delete(&world.vm("web").await).await;
+        settle(&world).await;
+        if driver == CEPH {
+            world.assert_no_trace_of("web").await;
+        } else {
+            let (reason, message) = said(&world, "web", "Ready").await;
+            assert_eq!(reason, "SnapshotsKept");
+            assert!(message.contains("others are copied from, s:"), "{message}");
+        }
         let on = json!({"spec": {"powerState": "On"}});
         world.edit(&world.vm("copy").await, on).await;
         settle(&world).await;
+        world.assert_no_trace_of("web").await;
         assert!(world.all::<KiteSnapshot>().await.is_empty(), "{driver}");
         assert_eq!(read(&world, "copy-disk").await.as_deref(), Some("hers"));
     }

@@ -309,6 +309,31 @@ fn keeps_its_disk(platform: &Platform) {
         }
     });
     platform.kubectl_ok(&["delete", "ksnap", "-n", "kite-user-ann", "first"]);
+    // A schedule has missed one, for it is taken for one that is followed since long.
+    let web = ["web", "-n", "kite-user-ann"];
+    let patch = |kind: &[&str], patch: &str| {
+        let how = ["--type", "merge", "-p", patch];
+        platform.kubectl_ok(&[&["patch", "ktvm"][..], &web, kind, &how].concat());
+    };
+    patch(&[], r#"{"spec": {"snapshots": {"schedule": "0 * * * *"}}}"#);
+    let since = "jsonpath={.status.snapshots.since}";
+    eventually("it is followed", || {
+        let seen = platform.kubectl_ok(&[&["get", "ktvm"][..], &web, &["-o", since]].concat());
+        if seen.is_empty() { Err(seen) } else { Ok(()) }
+    });
+    let long_ago = r#"{"status": {"snapshots": {"since": "2026-01-01T00:00:00Z"}}}"#;
+    patch(&["--subresource", "status"], long_ago);
+    let by_schedule = ["-l", "hy3ons.github.io/kite-schedule-of", "-o", "name"];
+    let made = [&["get", "ksnap", "-n", "kite-user-ann"][..], &by_schedule].concat();
+    eventually("the last one is made up for", || {
+        let seen = platform.kubectl_ok(&made);
+        if seen.contains("/web-") {
+            Ok(())
+        } else {
+            Err(seen)
+        }
+    });
+    patch(&[], r#"{"spec": {"snapshots": null}}"#);
 }
 
 /// web gets another processor while it runs, for which it is moved.
