@@ -35,9 +35,6 @@ use crate::{
 };
 use kite_runtime::plan::{Planner, reconcile as reconcile_by_plan};
 
-/// Why one that is deleted is still there: for what is copied from it.
-pub(crate) const COPIED: &str = "Copied";
-
 /// Reconciles one snapshot.
 ///
 /// # Errors

@@ -13,7 +13,6 @@ use kite_render::{Snapshot, snapshot as render};
 use kube::api::PropagationPolicy;
 
 use super::{
-    COPIED,
     observe::Observed,
     taking::is_lease_ours,
     told::{Told, error_of, own, told},
@@ -26,6 +25,7 @@ use crate::{
     stage::{Finalizer, RESYNC},
     standing::guarded,
     unreadable::unreadable,
+    vm::COPIED,
 };
 
 /// The one condition: whether disks can be made from it.

@@ -63,6 +63,7 @@ pub(crate) use self::disk::{claim_size, runs_on};
 pub(crate) use self::login::KEYS_REPLACED;
 pub(crate) use self::offer::{is_fulfilled, is_of as is_claim_of};
 pub(crate) use self::quota::{age, gibibytes};
+pub(crate) use self::snapshots::COPIED;
 pub use self::{
     disks::Disks,
     made::Made,

@@ -16,9 +16,11 @@ use kube::{
 use super::{delete::Left, observe::Observed};
 use crate::{
     cache::{reading::as_known, uncached},
-    snapshot::COPIED,
     standing::{Standing, standing},
 };
+
+/// Why a snapshot that is deleted is still there: for what is copied from it.
+pub(crate) const COPIED: &str = "Copied";
 
 /// Why a VM that goes is still there.
 pub(super) const KEPT: &str = "SnapshotsKept";
