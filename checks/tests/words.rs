@@ -8,12 +8,13 @@ use kite_checks::{packages, root};
 
 /// What is written like a reason in the controller's code for VMs, and is none: what
 /// others report, and kinds.
-const NO_REASONS: [&str; 32] = [
+const NO_REASONS: [&str; 33] = [
     "Accepted",
     "Block",
     "Bound",
     "ControllerResizeError",
     "ControllerResizeInfeasible",
+    "Copied",
     "DataVolume",
     "DataVolumesReady",
     "ErrImagePull",
