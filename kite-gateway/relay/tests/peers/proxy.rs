@@ -130,8 +130,28 @@ impl Proxy {
     }
 }
 
-/// An sshd on a free port, with what is in that directory.
+/// An sshd on a free port, with what is in that directory. Somebody else may have the port by
+/// the time that it is there: it ends then, and gets another.
 fn start_sshd(directory: &Path, options: &[&str]) -> (std::process::Child, SocketAddr) {
+    for _ in 0..5 {
+        let (mut sshd, direct) = spawn_sshd(directory, options);
+        for _ in 0..1000 {
+            let has_ended = sshd.try_wait().unwrap().is_some();
+            if has_ended {
+                break;
+            }
+            if std::net::TcpStream::connect(direct).is_ok() {
+                return (sshd, direct);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = sshd.kill();
+        let _ = sshd.wait();
+    }
+    unreachable!("sshd does not start")
+}
+
+fn spawn_sshd(directory: &Path, options: &[&str]) -> (std::process::Child, SocketAddr) {
     let path = |name: &str| directory.join(name);
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let direct = free.local_addr().unwrap();
@@ -165,11 +185,5 @@ fn start_sshd(directory: &Path, options: &[&str]) -> (std::process::Child, Socke
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    for _ in 0..200 {
-        if std::net::TcpStream::connect(direct).is_ok() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
     (sshd, direct)
 }
