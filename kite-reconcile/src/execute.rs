@@ -93,12 +93,23 @@ async fn grow<C: Cluster>(
     tools: Tools<'_>,
 ) -> Result<Done<Outcome>, Error> {
     let grown = cluster.apply(tools.settings.manager, claim).await;
-    match grown.map_err(Error::from) {
+    match grown {
         Ok(grown) => Ok(Outcome::Stored(grown.into()).into()),
-        Err(error) => match error.refusal() {
-            Some(refusal) => Ok(Refused::Growth.done(&refusal.to_string(), meta, tools.clock)),
-            None => Err(error),
-        },
+        Err(error) => told(Refused::Growth, error, meta, tools),
+    }
+}
+
+/// What was refused to the object of `meta`, which is told; any other error is one.
+fn told(
+    what: Refused,
+    error: ClusterError,
+    meta: &ObjectMeta,
+    tools: Tools<'_>,
+) -> Result<Done<Outcome>, Error> {
+    let error = Error::from(error);
+    match error.refusal() {
+        Some(refusal) => Ok(what.done(&refusal.to_string(), meta, tools.clock)),
+        None => Err(error),
     }
 }
 
@@ -110,18 +121,13 @@ async fn take<C: Cluster>(
     tools: Tools<'_>,
 ) -> Result<Done<Outcome>, Error> {
     let asked = wanted.apply(cluster, tools.settings.manager).await;
-    match asked.map_err(Error::from) {
+    let what = match wanted {
+        AnyObject::DataVolume(_) => Refused::Copying,
+        _ => Refused::Taking,
+    };
+    match asked {
         Ok(asked) => Ok(Outcome::Stored(asked).into()),
-        Err(error) => match error.refusal() {
-            Some(refusal) => {
-                let what = match wanted {
-                    AnyObject::DataVolume(_) => Refused::Copying,
-                    _ => Refused::Taking,
-                };
-                Ok(what.done(&refusal.to_string(), meta, tools.clock))
-            }
-            None => Err(error),
-        },
+        Err(error) => told(what, error, meta, tools),
     }
 }
 
@@ -133,20 +139,13 @@ async fn clear<C: Cluster>(
     tools: Tools<'_>,
 ) -> Result<Done<Outcome>, Error> {
     let what = AnyObject::from(snapshot.clone());
-    let deleted = match what.delete_unchanged(cluster).await {
+    match what.delete_unchanged(cluster).await {
         // It is another by now, and looked at once more.
-        Err(ClusterError::Conflict { .. }) => Ok(()),
-        deleted => deleted,
-    };
-    match deleted.map_err(Error::from) {
-        Ok(()) => {
+        Ok(()) | Err(ClusterError::Conflict { .. }) => {
             let left = uncached(what.find(cluster)).await?;
             Ok(left_of(&what, left).into())
         }
-        Err(error) => match error.refusal() {
-            Some(refusal) => Ok(Refused::Clearing.done(&refusal.to_string(), meta, tools.clock)),
-            None => Err(error),
-        },
+        Err(error) => told(Refused::Clearing, error, meta, tools),
     }
 }
 

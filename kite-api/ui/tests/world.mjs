@@ -83,6 +83,8 @@ export async function visit({ user, width = 1440, theme = "light", locale = "en-
   });
   context.setDefaultTimeout(PATIENCE);
   const page = await context.newPage();
+  // What loads moves what is below it, from under a pointer that is down.
+  await page.addLocatorHandler(page.locator(".loading").first(), () => {});
   if (SLOWDOWN > 1) await (await context.newCDPSession(page)).send("Emulation.setCPUThrottlingRate", { rate: SLOWDOWN });
   const faults = [];
   page.on("pageerror", (error) => faults.push(error.message));

@@ -103,6 +103,7 @@ impl Observed {
         }
         self.choose(&vm);
     }
+
     /// Puts the disk that counts in its place, out of all.
     fn choose(&mut self, vm: &Vm<'_>) {
         let name = View::of(vm, Known::of(self)).current();

@@ -23,11 +23,11 @@ use kite_core::{
     },
     kubevirt::{VirtualMachine, VirtualMachineInstance},
 };
-use kite_fake::FakeCluster;
 use kite_fake::actors::{
     Actor, Actors, GarbageCollector, NamespaceLifecycle, Rules, route_definitions,
     snapshot_definitions,
 };
+use kite_fake::{FakeCluster, clock::TokioClock};
 use kite_fake_kubevirt::{cdi_definitions, kubevirt_definitions, operator_definitions, play};
 use kite_reconcile::{Context, Error, image, offer, platform, snapshot, user, vm};
 use kube::api::{ListParams, ObjectMeta, PropagationPolicy};
@@ -300,6 +300,12 @@ impl Drop for World {
     }
 }
 
+/// A clock that begins at the same time in every run: what happens at whole hours and midnights
+/// happens as far into a test each time.
+fn same_clock() -> TokioClock {
+    TokioClock::starting_at("2031-05-07T10:21:47Z".parse().unwrap())
+}
+
 /// Rounds after which a world that still moves will never rest.
 const MOST_ROUNDS: usize = 60;
 
@@ -312,6 +318,7 @@ impl World {
     /// A world in which others play too.
     pub async fn with_actors(others: Vec<Arc<dyn Actor>>) -> Self {
         let fake = FakeCluster::builder()
+            .clock(same_clock())
             .crds(kite_core::crd::all())
             .crds(kite_core::kubevirt::crds())
             .crds(kite_core::cdi::crds())
@@ -338,6 +345,7 @@ impl World {
     /// The same, with kinds more.
     pub async fn played_with(more: Vec<CustomResourceDefinition>) -> Self {
         let fake = FakeCluster::builder()
+            .clock(same_clock())
             .crds(more)
             .crds(kite_core::crd::all())
             .crds(kubevirt_definitions())
