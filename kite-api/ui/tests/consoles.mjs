@@ -73,7 +73,7 @@ const programs_have_all_colours_and_styles = () =>
   });
 
 const a_console_that_does_not_open_can_be_given_up = () =>
-  scene({ user: "ann", width: 390 }, async (page) => {
+  scene({ user: "ann", width: 390, waits: false }, async (page) => {
     let [dialled, closed] = [0, 0];
     const tickets = [];
     await page.routeWebSocket("**/api/v1/console", (socket) => {

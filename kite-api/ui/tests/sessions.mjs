@@ -83,7 +83,7 @@ const a_vm_shows_who_is_in_it = () =>
   });
 
 const what_was_recorded_is_replayed = () =>
-  scene({ user: "ann" }, async (page) => {
+  scene({ user: "ann", waits: false }, async (page) => {
     await page.goto("/admin/sessions");
     const over = row(page, "Ended", /hello/);
     await over.first().waitFor();

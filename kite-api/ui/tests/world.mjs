@@ -72,8 +72,9 @@ export async function tokenOf(username) {
   return (await api("POST", "/auth/sign-in", null, { username, password: PASSWORD })).token;
 }
 
-/** A browser of somebody's own. What it complains about is collected. */
-export async function visit({ user, width = 1440, theme = "light", locale = "en-US" } = {}) {
+/** A browser of somebody's own. What it complains about is collected. It waits before it acts, unless told
+ * otherwise, until nothing loads any more. */
+export async function visit({ user, width = 1440, theme = "light", locale = "en-US", waits = true } = {}) {
   const context = await browser.newContext({
     baseURL: KITE_API,
     viewport: { width, height: 900 },
@@ -84,7 +85,7 @@ export async function visit({ user, width = 1440, theme = "light", locale = "en-
   context.setDefaultTimeout(PATIENCE);
   const page = await context.newPage();
   // What loads moves what is below it, from under a pointer that is down.
-  await page.addLocatorHandler(page.locator(".loading").first(), () => {});
+  if (waits) await page.addLocatorHandler(page.locator(".loading").first(), () => {});
   if (SLOWDOWN > 1) await (await context.newCDPSession(page)).send("Emulation.setCPUThrottlingRate", { rate: SLOWDOWN });
   const faults = [];
   page.on("pageerror", (error) => faults.push(error.message));
