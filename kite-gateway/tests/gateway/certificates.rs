@@ -9,7 +9,7 @@ use std::time::Duration;
 use kite_gateway::{Authority, AuthorizedKey, Config, Infrastructure, LoginRule, Presence};
 use russh::keys::{HashAlg, PublicKey};
 
-use crate::common::{Bed, PASSWORD, Sshd, run, text};
+use crate::common::{Bed, PASSWORD, Sshd, reach, run, text};
 
 /// Whom certificates have to name: the owner of the bed's machines.
 const ANN: &str = "ann";
@@ -215,7 +215,7 @@ async fn a_certificate_allows_what_it_says() {
             "x11",
         ),
     ];
-    let ssh_agent = Agent::start(&bed);
+    let ssh_agent = Agent::start(&bed).await;
     for (name, options, command, expected) in cases {
         let all = [
             "pty",
@@ -253,11 +253,12 @@ struct Agent {
 }
 
 impl Agent {
-    fn start(bed: &Bed) -> Self {
+    async fn start(bed: &Bed) -> Self {
         let socket = bed.path("agent");
         let mut agent = Command::new("ssh-agent");
         let agent = agent.args(["-D", "-a"]).arg(&socket);
         let agent = agent.stdout(std::process::Stdio::null()).spawn().unwrap();
+        drop(reach(&socket).await);
         Self { socket, agent }
     }
 }

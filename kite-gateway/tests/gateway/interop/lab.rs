@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use russh::keys::{HashAlg, PublicKey};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 
 use crate::common::{Bed, Sshd, text};
 use crate::interop::process::{Background, Call, QUICK};
@@ -53,7 +53,9 @@ impl Lab {
         let mut command = Command::new("ssh-agent");
         command.arg("-D").arg("-a").arg(&agent);
         let mut running = Background::start(command, bed.path("agent.log")).unwrap();
-        running.until(async || agent.exists()).await.unwrap();
+        // It is bound before anybody listens.
+        let listens = async || UnixStream::connect(&agent).await.is_ok();
+        running.until(listens).await.unwrap();
         let mut add = Command::new("ssh-add");
         add.arg(bed.path("key")).env("SSH_AUTH_SOCK", &agent);
         Call::new(add).succeed().await.unwrap();
