@@ -8,12 +8,8 @@ use kite_checks::{packages, root};
 
 /// What is written like a reason in the controller's code for VMs, and is none: what
 /// others report, and kinds.
-const NO_REASONS: [&str; 33] = [
+const NO_REASONS: [&str; 26] = [
     "Accepted",
-    "Block",
-    "Bound",
-    "ControllerResizeError",
-    "ControllerResizeInfeasible",
     "Copied",
     "DataVolume",
     "DataVolumesReady",
@@ -22,13 +18,10 @@ const NO_REASONS: [&str; 33] = [
     "ErrorUnschedulable",
     "Failed",
     "False",
-    "FileSystemResizePending",
     "Halted",
     "HotMemoryChange",
     "HotVCPUChange",
     "ImagePullBackOff",
-    "NodeResizeError",
-    "NodeResizeInfeasible",
     "Pending",
     "PendingPopulation",
     "PersistentVolumeClaim",

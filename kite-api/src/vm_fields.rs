@@ -43,8 +43,8 @@ pub(crate) enum Edited {
 
 fields! {
     // The password is none of the spec's in requests and answers; restarts are requests of
-    // their own, and what snapshots are for is asked for by kubectl alone.
-    hidden ssh_password_hash, restarted_at, from_snapshot, restore, snapshots, unreadable;
+    // their own, and what snapshots and volumes are for is asked for by kubectl alone.
+    hidden ssh_password_hash, restarted_at, from_snapshot, restore, snapshots, volumes, unreadable;
 
     /// How many CPUs it is to have.
     cpu: u32 = "cpu", New::Sized, Edited::By(Action::EditVm);

@@ -77,8 +77,10 @@ fn of_quota(field: &str) -> &'static str {
     let (_, inner) = field.split_once('.').unwrap_or_default();
     match inner {
         "vms" => "write a whole number from 0 to 10000",
-        "cpu" | "snapshots" => "write a whole number from 0 to 100000",
-        "memory" | "disk" | "snapshotDisk" => "write a size with its unit, such as 512Mi or 20Gi",
+        "cpu" | "snapshots" | "volumes" => "write a whole number from 0 to 100000",
+        "memory" | "disk" | "snapshotDisk" | "volumeDisk" => {
+            "write a size with its unit, such as 512Mi or 20Gi"
+        }
         _ => "write vms and cpu as whole numbers, memory and disk as sizes such as 16Gi",
     }
 }

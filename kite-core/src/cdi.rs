@@ -78,6 +78,10 @@ pub const DATA_IMPORT_CRON_LABEL: &str = "cdi.kubevirt.io/dataImportCron";
 /// Annotation by which CDI fills a disk at once, and not when a pod first uses it.
 pub const BIND_AT_ONCE: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
 
+/// Annotation of a `DataVolume` that has its data: the name of its claim. CDI makes none in its
+/// place then, should that go.
+pub const HAS_ITS_DATA: &str = "cdi.kubevirt.io/storage.prePopulated";
+
 /// CRDs of the kinds in this module, for an API server that has no CDI: their
 /// fields are kept as they come and not judged.
 pub fn crds() -> Vec<CustomResourceDefinition> {

@@ -215,6 +215,9 @@ pub struct Disk {
     /// Position in the boot order, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_order: Option<u32>,
+    /// By what the guest knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
 }
 
 /// How a disk is attached.
@@ -257,6 +260,9 @@ pub struct Volume {
     /// A `DataVolume` in the same namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_volume: Option<NamedVolume>,
+    /// A claim in the same namespace: Kite gives its VMs none so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persistent_volume_claim: Option<NamedClaim>,
     /// A cloud-init `NoCloud` disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cloud_init_no_cloud: Option<CloudInitSource>,
@@ -270,6 +276,14 @@ pub struct Volume {
 pub struct NamedVolume {
     /// Its name.
     pub name: String,
+}
+
+/// A claim by name.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct NamedClaim {
+    /// Its name.
+    pub claim_name: String,
 }
 
 /// What is on a cloud-init disk. User data above 2,048 bytes must be in a Secret.

@@ -19,6 +19,8 @@ pub const SNAPSHOT_NAME: &str = "hy3ons.github.io/kite-snapshot-name";
 /// Uid of the `KiteSnapshot` that an object belongs to. What has data has no owner, which a
 /// garbage collector would ask; another snapshot of the name is another one.
 pub const SNAPSHOT_UID: &str = "hy3ons.github.io/kite-snapshot-uid";
+/// Name of the `KiteVolume` that an object belongs to, in the object's namespace.
+pub const VOLUME_NAME: &str = "hy3ons.github.io/kite-volume-name";
 /// Name of the `KitePlatform` that an object belongs to.
 pub const PLATFORM_NAME: &str = "hy3ons.github.io/kite-platform-name";
 /// Says what an object is for, where a watch needs to select by that.
@@ -94,6 +96,9 @@ pub const IMAGE_FINALIZER: &str = "hy3ons.github.io/kite-image-cleanup";
 /// Holds a `KiteSnapshot` until its data is gone, and its guest goes on.
 pub const SNAPSHOT_FINALIZER: &str = "hy3ons.github.io/kite-snapshot-cleanup";
 
+/// Holds a `KiteVolume` until no VM has it and its data is gone.
+pub const VOLUME_FINALIZER: &str = "hy3ons.github.io/kite-volume-cleanup";
+
 /// Label of a `KiteSnapshot` that a VM's schedule has made: the VM's uid.
 pub const SCHEDULE_OF: &str = "hy3ons.github.io/kite-schedule-of";
 /// Annotation of such a one: when it was due, in RFC 3339.
@@ -140,6 +145,13 @@ pub fn for_snapshot(name: &str, uid: &str) -> BTreeMap<String, String> {
     let mut labels = managed();
     labels.insert(SNAPSHOT_NAME.to_owned(), name.to_owned());
     labels.insert(SNAPSHOT_UID.to_owned(), uid.to_owned());
+    labels
+}
+
+/// Labels of an object that belongs to the volume `name`.
+pub fn for_volume(name: &str) -> BTreeMap<String, String> {
+    let mut labels = managed();
+    labels.insert(VOLUME_NAME.to_owned(), name.to_owned());
     labels
 }
 

@@ -68,6 +68,8 @@ pub fn issuer_key(key: &str) -> String {
 pub const VM_NAME_MAX: usize = 52;
 /// Most characters of a `KiteSnapshot`'s name: label values have as many.
 pub const SNAPSHOT_NAME_MAX: usize = 63;
+/// Most characters of a `KiteVolume`'s name.
+pub const VOLUME_NAME_MAX: usize = 52;
 /// Most characters of a `KiteUser`'s name.
 pub const USER_NAME_MAX: usize = 53;
 
@@ -126,6 +128,22 @@ pub fn number_of_disk(vm: &str, name: &str) -> Option<u32> {
         None => 1,
     };
     (disk_of(vm, number) == name).then_some(number)
+}
+
+/// `DataVolume` (and PVC) of a volume. No disk of a VM is called so: see [`disk_of`].
+pub fn volume_disk(volume: &str) -> String {
+    format!("{volume}-volume")
+}
+
+/// The volume whose disk has this name, if it is a volume's.
+pub fn volume_of_disk(disk: &str) -> Option<&str> {
+    disk.strip_suffix("-volume").filter(|it| !it.is_empty())
+}
+
+/// By what a guest knows a volume's disk: of the 20 characters that virtio lets through.
+pub fn volume_serial(namespace: &str, volume: &str) -> String {
+    let hash = Sha256::digest(format!("{namespace}/{volume}").as_bytes());
+    hex(&hash[..8])
 }
 
 /// Secret with the key pairs of a VM, see [`key_secret`].
@@ -216,13 +234,22 @@ pub fn offer_reservation(offer: &str) -> String {
     format!("offer.{offer}")
 }
 
-/// The login name, the domain's label or the offer that a reservation of this name stands
-/// for; none for other reservations.
+/// Reservation of a volume by the VM that has it.
+pub fn volume_reservation(namespace: &str, volume: &str) -> String {
+    format!("volume.{namespace}.{volume}")
+}
+
+/// The login name, the domain's label, the offer or the volume that a reservation of this name
+/// stands for; none for other reservations.
 pub fn vm_claim_of_reservation(reservation: &str) -> Option<VmClaim<'_>> {
     let ssh_id = reservation.strip_prefix("ssh-id.").map(VmClaim::SshId);
     let domain = || reservation.strip_prefix("domain.").map(VmClaim::Domain);
     let offer = || reservation.strip_prefix("offer.").map(VmClaim::Offer);
-    ssh_id.or_else(domain).or_else(offer)
+    let volume = || {
+        let (namespace, volume) = reservation.strip_prefix("volume.")?.split_once('.')?;
+        Some(VmClaim::Volume { namespace, volume })
+    };
+    ssh_id.or_else(domain).or_else(offer).or_else(volume)
 }
 
 /// What a VM can claim.
@@ -234,6 +261,13 @@ pub enum VmClaim<'a> {
     Domain(&'a str),
     /// This offer.
     Offer(&'a str),
+    /// This volume.
+    Volume {
+        /// Its namespace.
+        namespace: &'a str,
+        /// Its name.
+        volume: &'a str,
+    },
 }
 
 /// Reservation of a username.

@@ -104,11 +104,15 @@ impl Claims {
     /// of the departed are given back first, and one's own that are kept are taken back.
     pub fn wants(&self) -> Vec<Step> {
         let mut steps = Vec::new();
+        // Who waits for a volume takes none after it: others may be waiting for that with what
+        // this one waits for.
+        let mut waits = false;
         for claim in &self.wanted {
+            let is_volume = claim.wanted.spec.claim == Claim::Volume;
             match &claim.state {
-                ClaimState::Mine(_)
-                | ClaimState::Reserved(_)
-                | ClaimState::Held { alive: true, .. } => {}
+                ClaimState::Held { alive: true, .. } => waits |= is_volume,
+                ClaimState::Mine(_) | ClaimState::Reserved(_) => {}
+                ClaimState::Free if is_volume && waits => {}
                 ClaimState::Free => steps.push(Step::Change(Change::Claim(claim.wanted.clone()))),
                 ClaimState::Held {
                     reservation,
@@ -153,6 +157,15 @@ impl Claims {
 
     /// What is to be given back when the object goes.
     pub fn release(&self) -> Vec<Step> {
+        self.release_those(|_| true)
+    }
+
+    /// The same of volumes, which nothing of it has any more.
+    pub(crate) fn release_volumes(&self) -> Vec<Step> {
+        self.release_those(|it| it == Claim::Volume)
+    }
+
+    fn release_those(&self, which: impl Fn(Claim) -> bool) -> Vec<Step> {
         let mine = self.wanted.iter().filter_map(|claim| match &claim.state {
             ClaimState::Mine(reservation) => Some(reservation),
             ClaimState::Free
@@ -161,7 +174,7 @@ impl Claims {
             | ClaimState::Reserved(_) => None,
         });
         let user_uid = self.user_uid.as_deref();
-        let all = mine.chain(&self.stale);
+        let all = mine.chain(&self.stale).filter(|it| which(it.spec.claim));
         all.map(|claim| given_back(claim, user_uid)).collect()
     }
 
@@ -364,7 +377,10 @@ pub(crate) async fn give_up<C: Cluster>(
 
 /// Whether the holder still exists. That it does not is only believed of the API
 /// server itself: a cache may not have heard of it yet.
-async fn is_alive<C: Cluster>(cluster: &C, holder: &Holder) -> Result<bool, ClusterError> {
+pub(crate) async fn is_alive<C: Cluster>(
+    cluster: &C,
+    holder: &Holder,
+) -> Result<bool, ClusterError> {
     Ok(is_known(cluster, holder).await? || uncached(is_known(cluster, holder)).await?)
 }
 

@@ -21,7 +21,7 @@ use kite_core::{
     conditions,
     crd::{
         KiteImage, KitePlatform, KiteReservation, KiteSnapshot, KiteUser, KiteVirtualMachine,
-        KiteVirtualMachineOffer,
+        KiteVirtualMachineOffer, KiteVolume,
     },
     gateway_api,
     kubevirt::{KubeVirt, VirtualMachineInstance, VirtualMachineInstanceMigration},
@@ -121,11 +121,13 @@ pub fn watched(client: Client) -> (Caches, Running) {
     watches.watch::<KiteImage>();
     watches.watch::<KitePlatform>();
     watches.watch::<KiteSnapshot>();
+    watches.watch::<KiteVolume>();
     triggers::virtual_machines(watches.without_listener());
     triggers::users(watches.without_listener());
     triggers::images(watches.without_listener());
     triggers::platforms(watches.without_listener());
     triggers::snapshots(watches.without_listener());
+    triggers::volumes(watches.without_listener());
     watches.build()
 }
 
@@ -160,6 +162,7 @@ fn is_reconciled<K: Object>() -> bool {
         || is::<K, KitePlatform>()
         || is::<K, KiteVirtualMachineOffer>()
         || is::<K, KiteSnapshot>()
+        || is::<K, KiteVolume>()
 }
 
 fn is<A: 'static, B: 'static>() -> bool {
@@ -180,7 +183,10 @@ fn indexers<K: Object>() -> Option<Indexers<K>> {
             functions: |vm| {
                 let domain = vm.spec.domain_prefix.as_deref();
                 let claims = [names::ssh_id_reservation(&vm.spec.ssh_id)].into_iter();
+                let namespace = vm.metadata.namespace.as_deref().unwrap_or_default();
+                let volumes = vm.spec.volumes.iter();
                 claims
+                    .chain(volumes.map(|it| names::volume_reservation(namespace, &it.volume)))
                     .chain(domain.map(names::domain_reservation))
                     .map(|claim| (by::CLAIM, claim))
                     .chain([(by::IMAGE, vm.spec.image.clone())])
@@ -219,7 +225,8 @@ fn indexers<K: Object>() -> Option<Indexers<K>> {
             functions: |_| Vec::new(),
         });
     }
-    (is::<K, NetworkPolicy>() || is::<K, KiteSnapshot>()).then_some(Indexers::NAMESPACE)
+    let by_namespace = is::<K, NetworkPolicy>() || is::<K, KiteSnapshot>() || is::<K, KiteVolume>();
+    by_namespace.then_some(Indexers::NAMESPACE)
 }
 
 /// Takes away what no plan looks at.
@@ -296,6 +303,12 @@ fn phase<K: Object>(object: &K) -> String {
             .map(|it| format!("{it:?}"))
     } else if let Some(snapshot) = object.downcast_ref::<KiteSnapshot>() {
         snapshot
+            .status
+            .as_ref()
+            .and_then(|it| it.phase)
+            .map(|it| format!("{it:?}"))
+    } else if let Some(volume) = object.downcast_ref::<KiteVolume>() {
+        volume
             .status
             .as_ref()
             .and_then(|it| it.phase)

@@ -61,7 +61,7 @@
 //!
 //! | Module | What |
 //! |---|---|
-//! | [`vm`], [`user`], [`image`], [`offer`], [`platform`], [`snapshot`] | one reconciler each: `reconcile`, and the pure `plan` |
+//! | [`vm`], [`user`], [`image`], [`offer`], [`platform`], [`snapshot`], [`volume`] | one reconciler each: `reconcile`, and the pure `plan` |
 //! | [`plan`] | what a plan consists of |
 //! | [`kinds`] | how its kinds are watched and kept |
 //! | [`claims`] | login names, domains, usernames and addresses of which there can be one |
@@ -82,6 +82,7 @@ mod claim_state;
 pub mod claims;
 mod configured;
 mod context;
+mod disk_claim;
 mod ending;
 mod error;
 mod execute;
@@ -100,6 +101,7 @@ pub mod platform;
 mod progress;
 mod refused;
 mod reports;
+mod room;
 mod run;
 mod slots;
 pub mod snapshot;
@@ -110,6 +112,7 @@ pub mod triggers;
 mod unreadable;
 pub mod user;
 pub mod vm;
+pub mod volume;
 
 pub use kite_runtime::{
     Clock, Failure, KindOptions, Kinds, Metrics, RequestMetrics, cache, error_policy, events,
@@ -121,7 +124,7 @@ pub use self::{
     error::Error,
     run::{
         run, run_images, run_offers, run_platform, run_provisioning, run_snapshots, run_users,
-        run_virtual_machines,
+        run_virtual_machines, run_volumes,
     },
 };
 
@@ -136,6 +139,7 @@ pub fn metrics() -> Metrics {
             "KitePlatform",
             "KiteVirtualMachineOffer",
             "KiteSnapshot",
+            "KiteVolume",
         ],
     )
 }

@@ -8,7 +8,7 @@ use kite_core::{
     cluster::Cluster,
     crd::{
         KiteImage, KitePlatform, KiteSnapshot, KiteUser, KiteVirtualMachine,
-        KiteVirtualMachineOffer,
+        KiteVirtualMachineOffer, KiteVolume,
     },
 };
 use kite_runtime::{Watches, cache::CachedCluster, controller::Queue, drive, queue::Progress};
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Context, Settings, image, kept, kinds::KiteKinds, offer, platform, progress::of_vm, snapshot,
-    triggers, user, vm,
+    triggers, user, vm, volume,
 };
 
 /// Runs the reconcilers of all of Kite's kinds until `shutdown`, then finishes
@@ -35,6 +35,7 @@ pub async fn run<C: Cluster + Clone>(
     let offers = queue_of_offers(&mut watches);
     let platforms = queue_of_platforms(&mut watches);
     let snapshots = queue_of_snapshots(&mut watches);
+    let volumes = queue_of_volumes(&mut watches);
     let vms = queue_of_virtual_machines(&mut watches);
     let stop = shutdown.clone();
     watching(watches, &context, shutdown, |context| async move {
@@ -44,6 +45,7 @@ pub async fn run<C: Cluster + Clone>(
             drive_offers(offers, Arc::clone(&context), stop.clone()),
             drive_platforms(platforms, Arc::clone(&context), stop.clone()),
             drive_snapshots(snapshots, Arc::clone(&context), stop.clone()),
+            drive_volumes(volumes, Arc::clone(&context), stop.clone()),
             kept::run(&context, stop.clone()),
             drive_virtual_machines(vms, Arc::clone(&context), stop),
         );
@@ -51,8 +53,8 @@ pub async fn run<C: Cluster + Clone>(
     .await;
 }
 
-/// Runs the reconcilers of VMs, of their snapshots and of images, with one watch for each kind: for an operator
-/// that provisions VMs and has no use for Kite's users. Its rights are
+/// Runs the reconcilers of VMs, of their snapshots and volumes, and of images, with one watch for
+/// each kind: for an operator that provisions VMs and has no use for Kite's users. Its rights are
 /// `kite_render::install::provisioning_rights`.
 pub async fn run_provisioning<C: Cluster + Clone>(
     client: Client,
@@ -62,12 +64,14 @@ pub async fn run_provisioning<C: Cluster + Clone>(
     let mut watches = Watches::<KiteKinds>::new(client);
     let images = queue_of_images(&mut watches);
     let snapshots = queue_of_snapshots(&mut watches);
+    let volumes = queue_of_volumes(&mut watches);
     let vms = queue_of_virtual_machines(&mut watches);
     let stop = shutdown.clone();
     watching(watches, &context, shutdown, |context| async move {
         tokio::join!(
             drive_images(images, Arc::clone(&context), stop.clone()),
             drive_snapshots(snapshots, Arc::clone(&context), stop.clone()),
+            drive_volumes(volumes, Arc::clone(&context), stop.clone()),
             kept::run(&context, stop.clone()),
             drive_virtual_machines(vms, Arc::clone(&context), stop),
         );
@@ -208,6 +212,32 @@ async fn drive_snapshots<C: Cluster>(
     .await;
 }
 
+/// Runs the reconciler of volumes only.
+pub async fn run_volumes<C: Cluster + Clone>(
+    client: Client,
+    context: Arc<Context<C>>,
+    shutdown: CancellationToken,
+) {
+    let mut watches = Watches::<KiteKinds>::new(client);
+    let volumes = queue_of_volumes(&mut watches);
+    let stop = shutdown.clone();
+    watching(watches, &context, shutdown, |context| {
+        drive_volumes(volumes, context, stop)
+    })
+    .await;
+}
+
+async fn drive_volumes<C: Cluster>(
+    queue: Queue<KiteVolume>,
+    context: Arc<Context<C>>,
+    shutdown: CancellationToken,
+) {
+    drive(queue, shutdown, context, |volume, context| async move {
+        volume::reconcile(&volume, &context).await
+    })
+    .await;
+}
+
 /// Runs the reconciler of the platform only.
 pub async fn run_platform<C: Cluster + Clone>(
     client: Client,
@@ -283,6 +313,10 @@ fn queue_of_offers(watches: &mut Watches<KiteKinds>) -> Queue<KiteVirtualMachine
 
 fn queue_of_snapshots(watches: &mut Watches<KiteKinds>) -> Queue<KiteSnapshot> {
     watches.queue(at_rest, |it| triggers::snapshots(it))
+}
+
+fn queue_of_volumes(watches: &mut Watches<KiteKinds>) -> Queue<KiteVolume> {
+    watches.queue(at_rest, |it| triggers::volumes(it))
 }
 
 fn queue_of_platforms(watches: &mut Watches<KiteKinds>) -> Queue<KitePlatform> {

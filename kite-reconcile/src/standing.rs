@@ -51,6 +51,7 @@ pub fn standing(observed: &ObjectMeta, desired: &ObjectMeta) -> Standing {
                 labels::IMAGE_NAME,
                 labels::SNAPSHOT_NAME,
                 labels::SNAPSHOT_UID,
+                labels::VOLUME_NAME,
                 labels::PLATFORM_NAME,
             ]
             .into_iter()

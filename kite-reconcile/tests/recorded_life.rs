@@ -135,7 +135,8 @@ fn status(step: &Value, disk_phase: Option<&str>, power: PowerState) -> KiteVirt
         }),
         // CDI makes it before it fills it.
         claim: disk_phase.map(|_| {
-            let mut claim = disk::grown_claim(&vm, &names::disk(vm.name), &vm.object.spec.disk);
+            let mut claim =
+                disk::grown_claim(vm.namespace, &names::disk(vm.name), &vm.object.spec.disk);
             claim.metadata.labels = disk::metadata(&vm).labels;
             claim
         }),

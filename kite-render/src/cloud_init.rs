@@ -11,7 +11,7 @@ use kite_core::{crd::OsFamily, names};
 use serde::{Deserialize, Serialize};
 
 pub use crate::guest_file::File;
-use crate::{RenderError, Vm, keys::VmKeys, windows};
+use crate::{RenderError, Vm, keys::VmKeys, volume, windows};
 
 /// Key of the user data in its Secret, as `KubeVirt` reads it.
 pub const USER_DATA: &str = "userdata";
@@ -137,9 +137,10 @@ pub fn cloud_config(vm: &Vm<'_>, keys: &VmKeys, os: OsFamily) -> Result<CloudCon
             ed25519_private: keys.host_private.clone(),
             ed25519_public: keys.host_public.trim_end().to_owned(),
         },
-        bootcmd: match vm.object.spec.from_snapshot {
-            Some(_) => vec![words(&FORGET_MACHINE_ID)],
-            None => Vec::new(),
+        bootcmd: {
+            let is_copy = vm.object.spec.from_snapshot.is_some();
+            let forget = is_copy.then(|| words(&FORGET_MACHINE_ID));
+            forget.into_iter().chain(volume::mounts(vm)).collect()
         },
         users: vec![account(vm, keys, os)?],
         write_files: vec![File {

@@ -59,14 +59,14 @@ pub fn metadata(vm: &Vm<'_>) -> ObjectMeta {
     metadata
 }
 
-/// The claim of the VM's disk of this name with a `size`, and nothing else: applied over the
-/// claim that CDI made, it grows it. The size is the volume's: for a file system it is larger
+/// The claim of the disk of this name with a `size`, and nothing else: applied over the
+/// claim that CDI made, it grows it. The size is the claim's: for a file system it is larger
 /// than the disk that is to have room in it.
-pub fn grown_claim(vm: &Vm<'_>, disk: &str, size: &Bytes) -> PersistentVolumeClaim {
+pub fn grown_claim(namespace: &str, disk: &str, size: &Bytes) -> PersistentVolumeClaim {
     PersistentVolumeClaim {
         metadata: ObjectMeta {
             name: Some(disk.to_owned()),
-            namespace: Some(vm.namespace.to_owned()),
+            namespace: Some(namespace.to_owned()),
             ..ObjectMeta::default()
         },
         spec: Some(PersistentVolumeClaimSpec {

@@ -13,6 +13,7 @@
 //!    ├─► DataVolume <vm>-disk ────────────────────────────────────┴─► VirtualMachine <vm>
 //!    └─► Service vps-access-<vm>, Service vps-web-<vm> ──► Ingress <vm>
 //! KiteSnapshot ► VolumeSnapshot, Lease <vm>-freeze
+//! KiteVolume ──► DataVolume <volume>-volume
 //! ```
 //!
 //! Rendered objects set only fields that the API server leaves as they are, so
@@ -47,6 +48,7 @@
 //! | [`windows`] | what is different for Windows guests |
 //! | [`snapshot`], [`restore`] | its disk as it was at one moment, and one made from that |
 //! | [`schedule`] | snapshots that a VM's schedule has made |
+//! | [`volume`] | a disk apart from VMs, and a VM that has it |
 //! | [`service`], [`exposure`] | how it is reached |
 //! | [`install`] | an installation of Kite: its processes, their rights, policies, settings |
 //! | [`reservation`] | claims of which there can be one |
@@ -76,9 +78,10 @@ pub mod restore;
 pub mod schedule;
 pub mod service;
 pub mod snapshot;
+pub mod volume;
 pub mod windows;
 
 pub use self::{
     error::RenderError,
-    owner::{Image, Platform, Snapshot, User, Vm},
+    owner::{Image, Platform, Snapshot, User, Vm, Volume},
 };

@@ -195,16 +195,20 @@ fn cloud_init(vm: &Vm<'_>, is_windows: bool) -> Volume {
     }
 }
 
-fn disk(name: &str, boot_order: Option<u32>, is_windows: bool) -> Disk {
-    let bus = if is_windows {
+/// How disks of a machine are attached.
+pub(crate) fn disk_bus(is_windows: bool) -> &'static str {
+    if is_windows {
         windows::DISK_BUS
     } else {
         "virtio"
-    };
+    }
+}
+
+fn disk(name: &str, boot_order: Option<u32>, is_windows: bool) -> Disk {
     Disk {
         name: name.to_owned(),
         disk: Some(DiskTarget {
-            bus: Some(bus.to_owned()),
+            bus: Some(disk_bus(is_windows).to_owned()),
         }),
         boot_order,
         ..Disk::default()

@@ -4,9 +4,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kite_core::{
     crd::{
         Holder, HolderKind, KiteImage, KitePlatform, KiteSnapshot, KiteUser, KiteVirtualMachine,
+        KiteVolume,
     },
     labels,
-    names::{self, SNAPSHOT_NAME_MAX, USER_NAME_MAX, VM_NAME_MAX},
+    names::{self, SNAPSHOT_NAME_MAX, USER_NAME_MAX, VM_NAME_MAX, VOLUME_NAME_MAX},
 };
 use kube::Resource;
 
@@ -193,6 +194,46 @@ impl<'a> Snapshot<'a> {
             name: Some(name),
             namespace: Some(self.namespace.to_owned()),
             labels: Some(labels::for_snapshot(self.name, self.uid)),
+            ..ObjectMeta::default()
+        }
+    }
+}
+
+/// A `KiteVolume` that is in the cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Volume<'a> {
+    /// The object.
+    pub object: &'a KiteVolume,
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+}
+
+impl<'a> Volume<'a> {
+    /// Looks at `object`, which was read from a cluster.
+    ///
+    /// # Errors
+    /// [`RenderError::Missing`] if it has no uid or namespace, [`RenderError::Name`] if no
+    /// names can be made from its own.
+    pub fn of(object: &'a KiteVolume) -> Result<Self, RenderError> {
+        let (name, _) = identity(object, VOLUME_NAME_MAX, is_dns_label)?;
+        let namespace = object.metadata.namespace.as_deref();
+        Ok(Self {
+            object,
+            namespace: namespace.ok_or_else(|| missing(object, "metadata.namespace"))?,
+            name,
+        })
+    }
+
+    /// Metadata of what holds its data. That has no owner, lest a garbage collector delete it
+    /// before anybody has asked who has the volume; and no uid, so that a volume which comes
+    /// back from a backup finds it.
+    pub fn metadata(&self) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(names::volume_disk(self.name)),
+            namespace: Some(self.namespace.to_owned()),
+            labels: Some(labels::for_volume(self.name)),
             ..ObjectMeta::default()
         }
     }

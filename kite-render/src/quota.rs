@@ -20,6 +20,9 @@ pub const NAME: &str = "kite-quota";
 const VMS: &str = "count/kitevirtualmachines.hy3ons.github.io";
 /// The same of snapshots. Their size the controller judges: no quota knows that.
 const SNAPSHOTS: &str = "count/kitesnapshots.hy3ons.github.io";
+/// The same of volumes. Their size the controller judges, too: claims of VMs' disks are counted
+/// with theirs.
+const VOLUMES: &str = "count/kitevolumes.hy3ons.github.io";
 
 const MIB: u128 = 1 << 20;
 
@@ -149,9 +152,14 @@ pub fn resource_quota(user: &User<'_>, given: &Given, overhead: &Overhead) -> Re
     let cpu = overhead.cpu(all.cpu, vms) + overhead.cpu(given.most.cpu, moving);
     let disk = with_per_mille(u128::from(all.disk), overhead.disk_per_mille)
         * (1 + u128::from(overhead.clone_room) + u128::from(overhead.restore_room));
+    // CDI has a second claim for one that it makes, too.
+    let volumes = u128::from(quota.volume_disk().bytes());
+    let volumes = with_per_mille(volumes, overhead.disk_per_mille);
+    let disk = disk + volumes * (1 + u128::from(overhead.clone_room));
     let hard = [
         (VMS, number(quota.vms)),
         (SNAPSHOTS, number(quota.most_snapshots())),
+        (VOLUMES, number(quota.most_volumes())),
         ("requests.cpu", millicores(cpu)),
         ("requests.memory", mebibytes(memory)),
         ("requests.storage", mebibytes(disk)),
@@ -170,13 +178,13 @@ pub fn resource_quota(user: &User<'_>, given: &Given, overhead: &Overhead) -> Re
     }
 }
 
-/// The quota of a user who goes: the same, but with no room for a VM or a snapshot, so
-/// that none comes while those that are there go.
+/// The quota of a user who goes: the same, but with no room for a VM, a snapshot or a volume,
+/// so that none comes while those that are there go.
 pub fn closed(user: &User<'_>, given: &Given, overhead: &Overhead) -> ResourceQuota {
     let mut quota = resource_quota(user, given, overhead);
     let hard = quota.spec.as_mut().and_then(|spec| spec.hard.as_mut());
     for (what, amount) in hard.into_iter().flatten() {
-        if what == VMS || what == SNAPSHOTS {
+        if [VMS, SNAPSHOTS, VOLUMES].contains(&what.as_str()) {
             *amount = number(0);
         }
     }

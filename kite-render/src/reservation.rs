@@ -1,5 +1,7 @@
 //! Reservations: objects whose name is a claim of which there can be one.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kite_core::{
     crd::{Claim, KiteReservation, KiteReservationSpec, KiteVirtualMachineOffer},
@@ -9,7 +11,7 @@ use kube::{Resource as _, ResourceExt as _};
 
 use crate::{User, Vm};
 
-/// The claims of a VM: its login name, and its domain if it has one. A VM
+/// The claims of a VM: its login name, its domain if it has one, and its volumes. A VM
 /// cannot own a cluster-scoped object, so its finalizer releases them.
 pub fn of_vm(vm: &Vm<'_>) -> Vec<KiteReservation> {
     let spec = &vm.object.spec;
@@ -26,7 +28,13 @@ pub fn of_vm(vm: &Vm<'_>) -> Vec<KiteReservation> {
         .domain_prefix
         .as_deref()
         .map(|prefix| claim(names::domain_reservation(prefix), Claim::Domain));
-    [ssh_id].into_iter().chain(domain).collect()
+    // In one order for all VMs: of two that want the same, one gets all of it.
+    let volumes: BTreeSet<_> = spec.volumes.iter().map(|it| &*it.volume).collect();
+    let volumes = volumes.into_iter().map(|it| {
+        let name = names::volume_reservation(vm.namespace, it);
+        claim(name, Claim::Volume)
+    });
+    [ssh_id].into_iter().chain(domain).chain(volumes).collect()
 }
 
 /// The claim of a VM to the offer that it is made from. It belongs to the offer

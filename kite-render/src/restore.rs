@@ -128,10 +128,10 @@ pub fn copy_of(disk: &DataVolume) -> Option<&str> {
 
 /// Points the machine at the disk of this name, and writes the disk's mark on it.
 pub fn point(machine: &mut VirtualMachine, disk: &str, mark: Option<&DiskMark>) {
-    for volume in &mut machine.spec.template.spec.volumes {
-        if let Some(root) = &mut volume.data_volume {
-            disk.clone_into(&mut root.name);
-        }
+    let mut volumes = machine.spec.template.spec.volumes.iter_mut();
+    // The first one is the root disk.
+    if let Some(root) = volumes.find_map(|it| it.data_volume.as_mut()) {
+        disk.clone_into(&mut root.name);
     }
     if let Some(mark) = mark {
         let annotations = machine.metadata.annotations.get_or_insert_default();

@@ -45,7 +45,7 @@ fn what_a_vm_gets() {
     insta::assert_yaml_snapshot!("disk", disk::data_volume(&vm, &platform, "kite-images"));
     insta::assert_yaml_snapshot!(
         "grown_claim",
-        disk::grown_claim(&vm, "web-disk", &vm.object.spec.disk)
+        disk::grown_claim(vm.namespace, "web-disk", &vm.object.spec.disk)
     );
     insta::assert_yaml_snapshot!("key_secret", keys::secret(&vm, &common::keys()));
     insta::assert_yaml_snapshot!(

@@ -42,6 +42,8 @@ mod user;
 mod user_authority;
 #[allow(dead_code)]
 mod virtual_machine;
+#[allow(clippy::duplicated_attributes, dead_code)]
+mod volume;
 
 use std::sync::LazyLock;
 
@@ -52,7 +54,7 @@ pub use self::{
     charge::*, cluster_setting::*, connection::*, image::*, invite::*, offer::*, password::*,
     platform::*, reservation::*, reserved_domain::*, schedule::*, second_factor::*, session::*,
     sign_in::*, snapshot::*, token::*, unread_status::UnreadStatus, user::*, user_authority::*,
-    virtual_machine::*,
+    virtual_machine::*, volume::*,
 };
 
 /// API group of Kite's kinds.
@@ -74,6 +76,7 @@ fn derived() -> Vec<CustomResourceDefinition> {
         KiteVirtualMachine::crd(),
         KiteVirtualMachineOffer::crd(),
         KiteSnapshot::crd(),
+        KiteVolume::crd(),
         KiteReservation::crd(),
         KiteSession::crd(),
         KiteToken::crd(),

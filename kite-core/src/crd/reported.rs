@@ -5,7 +5,7 @@ use kite_cluster::conditions::ReportedStatus;
 
 use super::{
     KiteImageStatus, KitePlatformStatus, KiteSnapshotStatus, KiteUserStatus,
-    KiteVirtualMachineOfferStatus, KiteVirtualMachineStatus, UnreadStatus,
+    KiteVirtualMachineOfferStatus, KiteVirtualMachineStatus, KiteVolumeStatus, UnreadStatus,
 };
 
 macro_rules! statuses {
@@ -40,4 +40,5 @@ statuses!(
     KiteSnapshotStatus,
     KiteVirtualMachineOfferStatus,
     KiteVirtualMachineStatus,
+    KiteVolumeStatus,
 );

@@ -116,6 +116,8 @@ pub enum Claim {
     Identity,
     /// A `KiteVirtualMachineOffer`.
     Offer,
+    /// A `KiteVolume`.
+    Volume,
 }
 
 impl Claim {
@@ -124,7 +126,7 @@ impl Claim {
     pub fn is_kept(self) -> bool {
         match self {
             Self::SshId | Self::Domain => true,
-            Self::Username | Self::Email | Self::Identity | Self::Offer => false,
+            Self::Username | Self::Email | Self::Identity | Self::Offer | Self::Volume => false,
         }
     }
 }

@@ -184,7 +184,7 @@ pub struct Quota {
     pub cpu: u32,
     /// Memory of all VMs together.
     pub memory: Bytes,
-    /// Size of all disks together.
+    /// Size of the root disks of all VMs together.
     pub disk: Bytes,
     /// Number of snapshots; four for each VM if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -194,13 +194,23 @@ pub struct Quota {
     /// `disk` if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_disk: Option<Bytes>,
+    /// Number of volumes; two for each VM if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub volumes: Option<u32>,
+    /// Size of all volumes together; as much as `disk` if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume_disk: Option<Bytes>,
 }
 
 /// Snapshots for each VM where a quota does not say how many.
 const SNAPSHOTS_PER_VM: u32 = 4;
 
+/// Volumes for each VM, likewise.
+const VOLUMES_PER_VM: u32 = 2;
+
 impl Quota {
-    /// A quota of VMs, with as many snapshots as go with it.
+    /// A quota of VMs, with as many snapshots and volumes as go with it.
     pub const fn new(vms: u32, cpu: u32, memory: Bytes, disk: Bytes) -> Self {
         Self {
             vms,
@@ -209,6 +219,8 @@ impl Quota {
             disk,
             snapshots: None,
             snapshot_disk: None,
+            volumes: None,
+            volume_disk: None,
         }
     }
 
@@ -221,6 +233,17 @@ impl Quota {
     /// How large all snapshots may be together.
     pub fn snapshot_disk(&self) -> &Bytes {
         self.snapshot_disk.as_ref().unwrap_or(&self.disk)
+    }
+
+    /// How many volumes there may be.
+    pub fn most_volumes(&self) -> u32 {
+        let most = self.vms.saturating_mul(VOLUMES_PER_VM);
+        self.volumes.unwrap_or(most)
+    }
+
+    /// How large all volumes may be together.
+    pub fn volume_disk(&self) -> &Bytes {
+        self.volume_disk.as_ref().unwrap_or(&self.disk)
     }
 }
 

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ScheduleStatus, SnapshotSchedule,
+    ScheduleStatus, SnapshotSchedule, VolumeAttachment,
     salvage::salvaged,
     unread_status::{self, UnreadStatus, salvaged_status},
 };
@@ -156,6 +156,11 @@ pub struct KiteVirtualMachineSpec {
     /// Has snapshots be taken by a schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshots: Option<Box<SnapshotSchedule>>,
+    /// Volumes that the VM has beside its root disk, from its next start on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["volume"]))]
+    #[x_kube(validation = Rule::new("self.all(a, !has(a.path) || self.exists_one(b, has(b.path) && b.path == a.path))").message("volumes must not have one path twice: choose another"))]
+    pub volumes: Vec<VolumeAttachment>,
     /// Which fields of what is stored cannot be read, and why: what is here in their
     /// place is a stand-in. Never written.
     #[serde(skip)]
@@ -205,6 +210,7 @@ impl KiteVirtualMachineSpec {
             from_snapshot: None,
             restore: None,
             snapshots: None,
+            volumes: Vec::new(),
             unreadable: None,
         }
     }
@@ -330,7 +336,7 @@ pub struct KiteVirtualMachineStatus {
     pub snapshots: Option<ScheduleStatus>,
     /// `Ready`, `Reserved`, `ImageReady`, `DiskReady`, `VirtualMachineReady`, `Exposed`,
     /// `Expired`, `Idle`, `OfferClaimed`, `RestartRequired`, `Resizing`, `Accessible`,
-    /// `Restored`, `SnapshotsScheduled`.
+    /// `Restored`, `SnapshotsScheduled`, `VolumesAttached`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     #[serde(deserialize_with = "crate::time::conditions")]
@@ -548,6 +554,8 @@ pub mod vm_condition {
     pub const RESTORED: &str = "Restored";
     /// Snapshots are taken by the schedule of the spec.
     pub const SNAPSHOTS_SCHEDULED: &str = "SnapshotsScheduled";
+    /// It has the volumes of the spec. Only there where there are some.
+    pub const VOLUMES_ATTACHED: &str = "VolumesAttached";
     /// The offer that it is made from is claimed for it.
     pub const OFFER_CLAIMED: &str = "OfferClaimed";
 }

@@ -15,6 +15,7 @@ mod snapshots;
 mod triggers;
 mod users;
 mod vms;
+mod volumes;
 
 use anyhow::{bail, ensure};
 
@@ -79,6 +80,7 @@ pub fn all() -> Vec<&'static Mutation> {
         users::ALL,
         offers::ALL,
         snapshots::ALL,
+        volumes::ALL,
         platform::ALL,
         leader::ALL,
         triggers::ALL,

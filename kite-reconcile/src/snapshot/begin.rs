@@ -18,6 +18,7 @@ use super::{
     told::{Told, tell},
 };
 use crate::{
+    disk_claim::claim_size,
     plan::{Change, Step},
     refused::Refused,
     standing::guarded,
@@ -337,5 +338,5 @@ fn size_of(vm: &KiteVirtualMachine, claim: &PersistentVolumeClaim) -> Option<Byt
         .status
         .as_ref()
         .and_then(|it| it.disk.as_ref()?.size.clone());
-    told.or_else(|| crate::vm::claim_size(claim))
+    told.or_else(|| claim_size(claim))
 }

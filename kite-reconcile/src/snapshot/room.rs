@@ -1,9 +1,7 @@
 //! Whether there is room for a snapshot in its owner's quota.
 //!
 //! How many there are the API server bounds itself; how large they are together is bounded
-//! here, as with VMs: what is asked for stands in the status first, so that of two who ask at
-//! once the later sees the earlier, and is given when a view of the others that is at least
-//! as new has room for all of it.
+//! here.
 
 use kite_core::{
     crd::{KiteSnapshot, SnapshotFailure},
@@ -13,7 +11,10 @@ use kite_core::{
 use kube::ResourceExt as _;
 
 use super::observe::Observed;
-use crate::vm::{age, gibibytes};
+use crate::{
+    room::{Other, Room as Verdict, room as judge},
+    vm::{age, gibibytes},
+};
 
 /// What is said to a snapshot that needs so much room.
 pub(super) enum Room {
@@ -46,35 +47,32 @@ pub(super) fn room(object: &KiteSnapshot, seen: &Observed, size: &Bytes) -> Room
         return unknown(&format!("KiteSnapshot {unread}"));
     }
     let limit = quota.snapshot_disk();
-    let others = || seen.siblings.iter().filter(|it| it.uid() != object.uid());
-    let all: u64 = others().fold(0, |sum, it| sum.saturating_add(it.charge()));
-    let fits = |others: u64| others.saturating_add(size.bytes()) <= limit.bytes();
-    if !has_asked && fits(all) {
-        return Room::Ask;
-    }
+    let others = seen.siblings.iter().filter(|it| it.uid() != object.uid());
+    let others = others.map(|it| {
+        let charge = it.charge();
+        let is_granted = it.status.as_ref().is_some_and(|it| it.granted);
+        Other {
+            granted: if is_granted { charge } else { 0 },
+            charge,
+            is_older: age(&it.metadata) < age(&object.metadata),
+        }
+    });
+    let others: Vec<_> = others.collect();
+    let (needs, most) = (size.bytes(), limit.bytes());
     let are_known = seen.siblings_are_current || seen.siblings.is_empty();
-    if !are_known {
-        return Room::Wait;
-    }
-    if has_asked && fits(all) {
-        return Room::Granted;
-    }
-    // Who asked later sees this one, and gives way.
-    let comes_first = |it: &&KiteSnapshot| {
-        it.status.as_ref().is_some_and(|it| it.granted) || age(&it.metadata) < age(&object.metadata)
+    let others = match judge(needs, most, has_asked, &others, are_known) {
+        Verdict::Granted => return Room::Granted,
+        Verdict::Ask => return Room::Ask,
+        Verdict::Wait => return Room::Wait,
+        Verdict::None { others } => others,
     };
-    let least = others().filter(comes_first);
-    let least = least.fold(0, |sum: u64, it| sum.saturating_add(it.charge()));
-    if has_asked && fits(least) {
-        return Room::Wait;
-    }
     none(
         "QuotaExceeded",
         format!(
             "the snapshot needs {size}, the user's other snapshots have {}, and the quota is \
              {limit}: delete other snapshots, or ask an administrator for more \
              (spec.quota.snapshotDisk of the KiteUser), and create another one",
-            gibibytes(all)
+            gibibytes(others)
         ),
     )
 }

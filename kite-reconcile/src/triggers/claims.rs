@@ -83,8 +83,16 @@ pub(super) fn claimants(
         Some(VmClaim::Offer(offer)) => claims.concerned(claim, vms, |vm| {
             vm.spec.offer.as_deref() == Some(offer) && !has_disk(vm)
         }),
+        Some(VmClaim::Volume { namespace, volume }) => claims.concerned(claim, vms, |vm| {
+            vm.metadata.namespace.as_deref() == Some(namespace) && lists(vm, volume)
+        }),
         None => Vec::new(),
     }
+}
+
+/// Whether the VM is to have the volume of this name beside it.
+pub(super) fn lists(vm: &KiteVirtualMachine, volume: &str) -> bool {
+    vm.spec.volumes.iter().any(|it| it.volume == volume)
 }
 
 /// The users that `claim` concerns.
@@ -106,7 +114,7 @@ pub(super) fn namesakes(
             let mut identities = user.spec.identities.iter();
             identities.any(|identity| identity.reservation() == name)
         }),
-        Claim::SshId | Claim::Domain | Claim::Offer => Vec::new(),
+        Claim::SshId | Claim::Domain | Claim::Offer | Claim::Volume => Vec::new(),
     }
 }
 

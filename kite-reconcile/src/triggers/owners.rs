@@ -3,7 +3,7 @@
 use kite_core::{
     cdi::DATA_IMPORT_CRON_LABEL,
     cluster::Object,
-    crd::{KiteImage, KitePlatform, KiteSnapshot, KiteUser, KiteVirtualMachine},
+    crd::{KiteImage, KitePlatform, KiteSnapshot, KiteUser, KiteVirtualMachine, KiteVolume},
     labels, names,
 };
 use kube::{Resource as _, ResourceExt as _, runtime::reflector::ObjectRef};
@@ -57,8 +57,28 @@ pub(super) fn image_of<K: Object>(object: &K) -> Vec<ObjectRef<KiteImage>> {
 
 /// The snapshot that an object beside it belongs to.
 pub(super) fn snapshot_of<K: Object>(object: &K) -> Vec<ObjectRef<KiteSnapshot>> {
-    let name = object.labels().get(labels::SNAPSHOT_NAME);
-    let found = name.zip(object.namespace());
+    beside(object, labels::SNAPSHOT_NAME)
+}
+
+/// The volume that an object beside it belongs to, by its name where somebody has taken the label
+/// off.
+pub(super) fn volume_of<K: Object>(object: &K) -> Vec<ObjectRef<KiteVolume>> {
+    let by_label = beside(object, labels::VOLUME_NAME);
+    if !by_label.is_empty() {
+        return by_label;
+    }
+    let name = object.name_any();
+    let found = names::volume_of_disk(&name).zip(object.namespace());
+    let found = found.map(|(name, namespace)| ObjectRef::new(name).within(&namespace));
+    found.into_iter().collect()
+}
+
+/// The object in its namespace that a label of it names.
+fn beside<K: Object, O>(object: &K, label: &str) -> Vec<ObjectRef<O>>
+where
+    O: kube::Resource<DynamicType = ()>,
+{
+    let found = object.labels().get(label).zip(object.namespace());
     let found = found.map(|(name, namespace)| ObjectRef::new(name).within(&namespace));
     found.into_iter().collect()
 }

@@ -52,7 +52,7 @@ fn condition(user: &User<'_>, seen: &Observed) -> NewCondition {
                 let subject = identity.map(|identity| identity.subject.as_str());
                 ("spec.identities", subject.unwrap_or_default())
             }
-            Claim::Username | Claim::SshId | Claim::Domain | Claim::Offer => {
+            Claim::Username | Claim::SshId | Claim::Domain | Claim::Offer | Claim::Volume => {
                 ("spec.username", spec.username.as_str())
             }
         };

@@ -31,7 +31,10 @@ impl Observed {
             Outcome::Claimed(claim, state) => {
                 return match &mut self.offer {
                     Some(offer) if claim.spec.claim == Claim::Offer => offer.absorb(*state),
-                    _ => self.claims.absorb(&claim, *state),
+                    _ => {
+                        super::volumes::claimed(self, &claim);
+                        self.claims.absorb(&claim, *state);
+                    }
                 };
             }
             Outcome::RestartAsked => {

@@ -12,10 +12,10 @@ use kite_render::{
 };
 
 use super::{
-    disk::disk_size,
     disks::{Known, View},
     observe::Observed,
 };
+use crate::disk_claim::disk_size;
 
 /// What is to be done next, as [`Act`] says it.
 #[derive(Clone, Debug, PartialEq)]

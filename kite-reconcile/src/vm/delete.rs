@@ -173,6 +173,13 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
         if part == Teardown::Machine && instance_is_ours(vm, seen) {
             return (Vec::new(), Some("its running instance"));
         }
+        // What is left of the VM may stay for long, and has none of them.
+        if part == Teardown::Machine {
+            let volumes = seen.claims.release_volumes();
+            if !volumes.is_empty() {
+                return (volumes, Some("its volumes to be given back"));
+            }
+        }
     }
     if seen.are_secrets_out_of_reach && !is_left_told(vm) {
         return (vec![Step::WriteStatus], Some("its Secrets to be told of"));

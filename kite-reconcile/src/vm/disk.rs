@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kite_core::{
-    cdi::DataVolume,
     conditions::{self, NewCondition},
     crd::{DiskStatus, KiteVirtualMachineStatus, vm_condition::DISK_READY},
     kubevirt::VirtualMachineInstance,
@@ -18,7 +17,6 @@ use kite_render::{
 use super::{
     blockers,
     draft::{A_WHILE, SOON, VmDraft},
-    growth::{Growth, growth},
     image,
     judge::DiskState,
     lost,
@@ -26,9 +24,9 @@ use super::{
     origin,
     quota::{self, Field, Share},
     remake,
-    volume::Overhead,
 };
 use crate::{
+    disk_claim::{Growth, Overhead, claim_size, growth, is_bound},
     plan::{Change, Refusal, Step},
     refused::Refused,
     reports,
@@ -41,25 +39,6 @@ pub(super) const FIRST_START: &str = "WaitingForStart";
 
 /// Reason of `DiskReady` where CDI says what is in its way.
 const CLONE_BLOCKED: &str = "CloneBlocked";
-
-/// The size that a disk was made with.
-pub(super) fn disk_size(disk: &DataVolume) -> Option<Bytes> {
-    let resources = disk.spec.storage.as_ref()?.resources.as_ref()?;
-    resources.requests.as_ref()?.get("storage")?.0.parse().ok()
-}
-
-/// The size that a claim asks for.
-pub(crate) fn claim_size(claim: &PersistentVolumeClaim) -> Option<Bytes> {
-    let resources = claim.spec.as_ref()?.resources.as_ref()?;
-    resources.requests.as_ref()?.get("storage")?.0.parse().ok()
-}
-
-fn is_bound(claim: &PersistentVolumeClaim) -> bool {
-    claim
-        .status
-        .as_ref()
-        .is_some_and(|status| status.phase.as_deref() == Some("Bound"))
-}
 
 /// The disk, once both Secrets are there. Goes by `disk`, `claim`, `image`, `platform`,
 /// `instance` and `refused`.
@@ -158,7 +137,8 @@ impl Stage<VmDraft<'_>> for Growing {
         let wanted = wanted_disk(vm, &draft.share);
         let size = overhead.claim_for(wanted);
         if is_smaller(vm, seen, wanted) && growth_refused(vm, seen).is_none() {
-            let grown = guarded(&disk::grown_claim(vm, &seen.disk_name(vm), &size), claim);
+            let grown = disk::grown_claim(vm.namespace, &seen.disk_name(vm), &size);
+            let grown = guarded(&grown, claim);
             let grow = Change::Grow(Box::new(grown));
             draft.steps.push(Step::Change(grow));
         }

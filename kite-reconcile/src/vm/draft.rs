@@ -28,7 +28,7 @@ use super::{
     reserved::has_ssh_id,
     restart,
     scheduled::Schedule,
-    status,
+    status, volumes,
 };
 use crate::{
     objects::AnyObject,
@@ -181,7 +181,7 @@ impl<'a> VmDraft<'a> {
     }
 
     /// Has the machine that was planned last be refused if it is not as it was seen, once there
-    /// is more than one disk that it may have: which one it gets rests on all of it.
+    /// is more than one disk that it may have, or it gets a volume: that rests on all of it.
     pub(super) fn refuse_if_changed(&mut self) {
         let stored = self.seen.machine.as_ref();
         let is_marked = stored.is_some_and(|it| mark_of(&it.metadata).is_some());
@@ -189,7 +189,7 @@ impl<'a> VmDraft<'a> {
         let version = stored.and_then(|it| it.metadata.resource_version.clone());
         if let Some(Step::Change(Change::Apply(AnyObject::VirtualMachine(planned)))) =
             self.steps.last_mut()
-            && (self.point.is_some() || is_marked || is_asked)
+            && (self.point.is_some() || is_marked || is_asked || volumes::attaches(planned, stored))
             && version.is_some()
         {
             planned.metadata.resource_version = version;

@@ -23,7 +23,7 @@ const RESTART: &str = "RestartRequired";
 
 /// Where the root disk is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DiskState {
+pub(crate) enum DiskState {
     /// There is none.
     Missing,
     /// It is being filled.
@@ -41,7 +41,7 @@ pub(super) enum DiskState {
 
 impl DiskState {
     /// Reads a `DataVolume`'s phase; one that is not known is on its way.
-    pub(super) fn of(disk: Option<&DataVolume>) -> Self {
+    pub(crate) fn of(disk: Option<&DataVolume>) -> Self {
         let Some(disk) = disk else {
             return Self::Missing;
         };

@@ -9,12 +9,13 @@ use kite_render::{machine, restore};
 
 use super::{
     disks::View, draft::VmDraft, hold::power, image::hardware, isolation, observe::Observed, quota,
+    volumes,
 };
 use crate::stage::{Flow, Stage};
 
 /// The machine of the VM as it may be. What runs can always be switched off, whatever else is
-/// in the way. Goes by `machine`, `instance`, `disk`, `image`, `lacks_policies`, `platform`, and
-/// what says whether it is to be on: `owner`, `activity` and `now`.
+/// in the way. Goes by `machine`, `instance`, `disk`, `image`, `lacks_policies`, `platform`,
+/// `volumes`, `claims`, and what says whether it is to be on: `owner`, `activity` and `now`.
 pub(super) struct Machine;
 
 impl Stage<VmDraft<'_>> for Machine {
@@ -23,15 +24,18 @@ impl Stage<VmDraft<'_>> for Machine {
         let may_start = draft.is_prepared && draft.has_disk();
         let unprotected = isolation::obstacle(draft.vm, seen).filter(|_| seen.lacks_policies);
         let unfit = unprotected.or_else(|| quota::obstacle(&draft.share, &quota::MACHINE, seen));
+        let unfit = unfit.or_else(|| volumes::obstacle(draft.vm, seen));
         let unfit = unfit.filter(|_| may_start && seen.machine.is_none());
         if let Some(unfit) = unfit {
-            // Its spec was edited after its disk was made, or its network policies were taken down.
+            // Its spec was edited after its disk was made, its network policies were taken down, or
+            // it waits for a volume.
             draft.obstacles.push(unfit);
         } else if may_start || seen.machine.is_some() {
             let fitted = draft.fitted();
             let vm = &draft.as_fitted(&fitted);
             let mut desired = machine::virtual_machine_for(vm, hardware(seen), power(vm, seen));
             machine::ask(&mut desired, &seen.platform.nameservers);
+            volumes::attach(&mut desired, vm, seen);
             point(&mut desired, draft);
             draft.wanted(&desired, seen.machine.as_ref());
             draft.refuse_if_changed();

@@ -5,7 +5,7 @@
 //! read, has a plan of its own.
 //!
 //! ```text
-//! finalizer ► claims ► isolation ► image ► quota ► keys, cloud-init ► disk ► VirtualMachine ► Services ► Ingress or HTTPRoute
+//! finalizer ► claims, also to volumes ► isolation ► image ► quota ► keys, cloud-init ► disk ► VirtualMachine ► Services ► Ingress or HTTPRoute
 //! deletion:  Ingress, HTTPRoute, Services ► orders to move it ► VirtualMachine ► unfinished copies ► snapshots ► disks ► its claim ► Secrets ► claims ► finalizer
 //! ```
 
@@ -21,7 +21,6 @@ mod disks;
 mod draft;
 mod expiry;
 mod exposed;
-mod growth;
 mod hold;
 mod idle;
 mod image;
@@ -47,7 +46,7 @@ mod scheduled;
 mod snapshots;
 mod status;
 mod unreadable;
-mod volume;
+mod volumes;
 
 use async_trait::async_trait;
 use kite_core::{
@@ -59,7 +58,8 @@ use kube::runtime::controller::Action;
 
 pub(crate) use self::blockers::is_moving;
 pub(crate) use self::data::present_disk;
-pub(crate) use self::disk::{claim_size, runs_on};
+pub(crate) use self::disk::runs_on;
+pub(crate) use self::judge::DiskState;
 pub(crate) use self::login::KEYS_REPLACED;
 pub(crate) use self::offer::{is_fulfilled, is_of as is_claim_of};
 pub(crate) use self::quota::{age, gibibytes};
@@ -72,6 +72,7 @@ pub use self::{
     orders::Moves,
     plan::plan,
     restore::Source,
+    volumes::VolumeSeen,
 };
 use crate::{
     Error,
@@ -159,6 +160,10 @@ impl<'a> Planner for Vms<'a> {
             (Step::Change(Change::Apply(AnyObject::VirtualMachine(desired))), Some(stored)) => {
                 desired.spec.run_strategy != stored.spec.run_strategy
                     || notes::disk_of(desired) != notes::disk_of(stored)
+                    || self::volumes::attaches(desired, Some(stored))
+            }
+            (Step::Change(Change::Apply(AnyObject::VirtualMachine(desired))), None) => {
+                self::volumes::attaches(desired, None)
             }
             // Which disk counts, and which are there, too.
             (

@@ -26,6 +26,7 @@ use super::{
     offer::OfferSeen,
     orders::Moves,
     quota, snapshots,
+    volumes::{self, VolumeSeen},
 };
 use crate::{
     Error,
@@ -109,6 +110,8 @@ pub struct Observed {
     /// The snapshots in its namespace; only looked at where they are taken by a schedule, and
     /// when the VM goes, and its machine has.
     pub snapshots: Option<Vec<KiteSnapshot>>,
+    /// The volumes that the spec lists, in its order; none of a VM that goes.
+    pub volumes: Vec<VolumeSeen>,
     /// The Secret with the domain's certificate, which somebody else puts there,
     /// is not there.
     pub certificate_missing: bool,
@@ -203,6 +206,7 @@ impl Observed {
         let run = (machine.as_ref(), instance.as_ref());
         let data = Box::pin(data::look(cluster, &vm, run, all)).await?;
         let snapshots = snapshots::look(&vm, run.0, data.metadata(), cluster).await?;
+        let volumes = volumes::look(&vm, &claims, run.0, cluster).await?;
         let (kubevirt, moves) = look_at_moves(cluster, &vm, run).await?;
         let activity = if object.spec.idle_timeout.is_some() && !deleting {
             activity(cluster, &vm, machine.as_ref()).await?
@@ -263,6 +267,7 @@ impl Observed {
             disks: data.disks,
             is_surely_off,
             snapshots,
+            volumes,
         });
         if seen.owner.is_some() && !deleting && quota::asks(&vm, &seen) {
             seen.look_at_those_told(&vm, cluster).await?;

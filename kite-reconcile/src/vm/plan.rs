@@ -12,7 +12,7 @@ use kite_render::Vm;
 use super::{
     access, delete, disk, draft::VmDraft, expiry, exposed, idle, image, isolation, login, machine,
     moving, observe::Observed, offer, quota, reserved, resize, restart, restore, scheduled,
-    unreadable,
+    unreadable, volumes,
 };
 use crate::{
     Error,
@@ -33,6 +33,7 @@ const STAGES: &[&dyn for<'a> Stage<VmDraft<'a>>] = &[
     &disk::Disk,
     &restore::Restoring,
     &machine::Machine,
+    &volumes::Volumes,
     &access::Access,
     &exposed::Exposure,
     &disk::Growing,

@@ -6,12 +6,12 @@ use kite_core::cdi::DataVolume;
 use kite_render::Vm;
 
 use super::{
-    disk::disk_size,
     judge::{self, DiskState},
     lost,
     observe::Observed,
 };
 use crate::{
+    disk_claim::disk_size,
     plan::{Change, Step},
     reports,
 };

@@ -6,7 +6,7 @@ use kite_core::{
 };
 use kite_render::Vm;
 
-use super::{draft::VmDraft, exposed, observe::Observed};
+use super::{draft::VmDraft, exposed, observe::Observed, volumes};
 use crate::{
     claims::{ClaimState, WantedClaim, holder_text},
     stage::{Flow, Stage},
@@ -30,15 +30,16 @@ impl Stage<VmDraft<'_>> for Names {
     }
 }
 
-/// Gives back what is not wanted any more, once all else is done and nothing leads from it.
-/// Goes by `claims`, `ingress` and `route`.
+/// Gives back what is not wanted any more, once all else is done and nothing leads from it, or
+/// has it. Goes by `claims`, `ingress`, `route`, `machine` and `instance`.
 pub(super) struct FormerNames;
 
 impl Stage<VmDraft<'_>> for FormerNames {
     fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         if draft.steps.is_empty() {
             let (vm, seen) = (draft.vm, draft.seen);
-            let unled = |claim: &_| !exposed::leads_from(vm, seen, claim);
+            let unled =
+                |claim: &_| !exposed::leads_from(vm, seen, claim) && !volumes::has(seen, claim);
             draft.steps.extend(seen.claims.give_back(unled));
         }
         Flow::Next
@@ -88,7 +89,9 @@ pub(super) fn phase_without(seen: &Observed) -> VmPhase {
 /// What is said of them.
 fn condition(vm: &Vm<'_>, seen: &Observed) -> NewCondition {
     let spec = &vm.object.spec;
-    for wanted in &seen.claims.wanted {
+    // What is said of volumes is said beside the disks that they are.
+    let names = seen.claims.wanted.iter();
+    for wanted in names.filter(|it| it.wanted.spec.claim != Claim::Volume) {
         let (field, value, taken, kept, remedy) = match wanted.wanted.spec.claim {
             Claim::Domain => (
                 "spec.domainPrefix",
@@ -97,7 +100,12 @@ fn condition(vm: &Vm<'_>, seen: &Observed) -> NewCondition {
                 "DomainKept",
                 "choose another; the VM itself is not affected",
             ),
-            Claim::SshId | Claim::Username | Claim::Email | Claim::Identity | Claim::Offer => (
+            Claim::SshId
+            | Claim::Username
+            | Claim::Email
+            | Claim::Identity
+            | Claim::Offer
+            | Claim::Volume => (
                 "spec.sshId",
                 spec.ssh_id.as_str(),
                 "SshIdTaken",

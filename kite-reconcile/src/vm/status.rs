@@ -4,7 +4,9 @@ use kite_core::{
     conditions::{self, ConditionStatus, NewCondition},
     crd::{
         Charge, KiteVirtualMachineStatus, VmPhase, VmSize,
-        vm_condition::{DISK_READY, IMAGE_READY, READY, RESERVED, VIRTUAL_MACHINE_READY},
+        vm_condition::{
+            DISK_READY, IMAGE_READY, READY, RESERVED, VIRTUAL_MACHINE_READY, VOLUMES_ATTACHED,
+        },
     },
 };
 use kite_runtime::plan::Urgency;
@@ -15,10 +17,17 @@ use super::{
     draft::VmDraft,
     hold::Hold,
     reserved,
+    volumes::AT_NEXT_START,
 };
 
 /// What a VM has to have to be ready. The other conditions tell of what befalls it beside.
-const NEEDED: [&str; 4] = [RESERVED, IMAGE_READY, DISK_READY, VIRTUAL_MACHINE_READY];
+const NEEDED: [&str; 5] = [
+    RESERVED,
+    IMAGE_READY,
+    DISK_READY,
+    VIRTUAL_MACHINE_READY,
+    VOLUMES_ATTACHED,
+];
 
 /// How soon a status is to be written. While a VM is on its way to its first
 /// start, disks tell every second how far they are, and `KubeVirt` which step it
@@ -94,6 +103,8 @@ pub(super) fn ready(draft: &VmDraft<'_>, others: &[NewCondition]) -> NewConditio
         DISK_READY if judgement.phase == VmPhase::Failed && condition.reason == FIRST_START => {
             false
         }
+        // That a restart is needed is told by itself.
+        VOLUMES_ATTACHED if condition.reason == AT_NEXT_START => false,
         _ => condition.status != ConditionStatus::True,
     };
     // What stands in the way says more than what has not come of it.

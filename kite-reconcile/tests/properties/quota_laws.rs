@@ -201,8 +201,11 @@ fn provide(world: &mut World) {
     }
     if world.seen.claim.is_none() {
         let vm = Vm::of(&world.object).unwrap();
-        let mut claim =
-            disk::grown_claim(&vm, &kite_core::names::disk(vm.name), &vm.object.spec.disk);
+        let mut claim = disk::grown_claim(
+            vm.namespace,
+            &kite_core::names::disk(vm.name),
+            &vm.object.spec.disk,
+        );
         let size = root.spec.storage.clone().unwrap().resources.unwrap();
         let size: Bytes = size.requests.unwrap()["storage"].0.parse().unwrap();
         let spec = claim.spec.as_mut().unwrap().resources.as_mut().unwrap();

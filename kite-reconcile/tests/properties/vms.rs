@@ -209,7 +209,7 @@ fn disk_claim() -> impl Strategy<Value = DiskClaim> {
 }
 
 fn claim(vm: &Vm<'_>, disk: Found, how: DiskClaim) -> Option<PersistentVolumeClaim> {
-    let mut claim = disk::grown_claim(vm, &names::disk(vm.name), &vm.object.spec.disk);
+    let mut claim = disk::grown_claim(vm.namespace, &names::disk(vm.name), &vm.object.spec.disk);
     let owner = |uid: String| {
         Some(vec![OwnerReference {
             controller: Some(true),

@@ -44,4 +44,5 @@ mod stale;
 mod unmanaged;
 mod unreadable;
 mod users;
+mod volumes;
 mod world;

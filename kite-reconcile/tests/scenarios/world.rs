@@ -19,7 +19,7 @@ use kite_core::{
     crd::{
         ImageSource, KiteImage, KiteImageSpec, KitePlatform, KitePlatformSpec, KiteReservation,
         KiteSnapshot, KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineOffer,
-        KiteVirtualMachineSpec,
+        KiteVirtualMachineSpec, KiteVolume,
     },
     kubevirt::{VirtualMachine, VirtualMachineInstance},
 };
@@ -29,7 +29,7 @@ use kite_fake::actors::{
 };
 use kite_fake::{FakeCluster, clock::TokioClock};
 use kite_fake_kubevirt::{cdi_definitions, kubevirt_definitions, operator_definitions, play};
-use kite_reconcile::{Context, Error, image, offer, platform, snapshot, user, vm};
+use kite_reconcile::{Context, Error, image, offer, platform, snapshot, user, vm, volume};
 use kube::api::{ListParams, ObjectMeta, PropagationPolicy};
 use kube::core::Status;
 use tokio_util::sync::CancellationToken;
@@ -487,6 +487,9 @@ impl World {
         }
         for object in self.all::<KiteSnapshot>().await {
             errors.extend(snapshot::reconcile(&object, &self.context).await.err());
+        }
+        for object in self.all::<KiteVolume>().await {
+            errors.extend(volume::reconcile(&object, &self.context).await.err());
         }
         errors
     }

@@ -3,8 +3,10 @@
 //! What a rival does by itself (deletes a disk, say) is no fault of Kite's:
 //! events by "… or a rival" are let pass where the rival may have caused them.
 
-use jiff::SignedDuration;
 mod disks;
+mod volumes;
+
+use jiff::SignedDuration;
 
 use kite_core::{
     crd::{EXPIRY_GRACE_PERIOD, Identity, KiteVirtualMachine},
@@ -23,7 +25,7 @@ const KUBEVIRT: &str = "kubevirt.io";
 
 /// Adds all of them.
 pub fn always(builder: Builder) -> Builder {
-    disks::always(builder)
+    volumes::always(disks::always(builder))
         .always(
             "a VM goes only when it was told to, or had told so",
             vms_stay,
@@ -192,7 +194,12 @@ fn tenants_are_apart(state: &Snapshot, event: &Event) -> bool {
     let own_volume = |volume: &Value| {
         let disk = &volume["dataVolume"]["name"];
         let secret = &volume["cloudInitNoCloud"]["secretRef"]["name"];
-        (disk.is_null() || names::number_of_disk(&event.name, text(disk)).is_some())
+        // Which VM has a volume is asked elsewhere.
+        let is_own = |disk: &str| {
+            names::number_of_disk(&event.name, disk).is_some()
+                || names::volume_of_disk(disk).is_some()
+        };
+        (disk.is_null() || is_own(text(disk)))
             && (secret.is_null() || text(secret) == names::cloud_init_secret(&event.name))
     };
     let is_machine = event.kind == "VirtualMachine";
@@ -322,6 +329,9 @@ fn claims_stay(state: &Snapshot, event: &Event) -> bool {
             Some(names::VmClaim::Offer(offer)) => may_be_given_back(state, claim, offer),
             // Somebody else would get what has to be kept.
             Some(names::VmClaim::SshId(_) | names::VmClaim::Domain(_)) => false,
+            Some(names::VmClaim::Volume { .. }) => {
+                may_be_released(state, claim, &event.name) && volumes::is_let_go(state, event)
+            }
             None => may_be_released(state, claim, &event.name),
         },
     }
@@ -338,6 +348,10 @@ fn may_be_released(state: &Snapshot, claim: &Value, name: &str) -> bool {
         let is_wanted = match names::vm_claim_of_reservation(name) {
             Some(names::VmClaim::SshId(id)) => text(&spec["sshId"]) == id,
             Some(names::VmClaim::Domain(prefix)) => text(&spec["domainPrefix"]) == prefix,
+            Some(names::VmClaim::Volume { volume, .. }) => {
+                let mut listed = spec["volumes"].as_array().into_iter().flatten();
+                listed.any(|it| text(&it["volume"]) == volume)
+            }
             _ => {
                 name == names::username_reservation(text(&spec["username"]))
                     || name == names::email_reservation(text(&spec["email"]))
@@ -432,8 +446,8 @@ fn only_holders_are_reached(state: &Snapshot, event: &Event) -> bool {
                     let service = names::access_service(vm.meta("name"));
                     find(state, "", "services", namespace, &service).is_none()
                 }
-                // Nobody is reached by an offer.
-                Some(names::VmClaim::Offer(_)) | None => true,
+                // Nobody is reached by an offer, nor by a volume.
+                Some(names::VmClaim::Offer(_) | names::VmClaim::Volume { .. }) | None => true,
             }
         }
         _ => true,

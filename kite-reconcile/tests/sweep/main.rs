@@ -18,3 +18,4 @@ mod scenarios;
 mod snapshots;
 mod stage;
 mod sweeps;
+mod volumes;

@@ -18,7 +18,7 @@ use kite_core::{
     crd::{
         Exposure, ImageSource, KiteImage, KiteImageSpec, KitePlatform, KitePlatformSpec,
         KiteReservation, KiteSnapshot, KiteUser, KiteUserSpec, KiteVirtualMachine,
-        KiteVirtualMachineOffer, KiteVirtualMachineSpec,
+        KiteVirtualMachineOffer, KiteVirtualMachineSpec, KiteVolume,
     },
     gateway_api::{Gateway, HttpRoute},
     kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceMigration},
@@ -49,7 +49,7 @@ use kite_reconcile::{
     kinds::{KiteKinds, selection},
     offer, platform, snapshot,
     triggers::{self, Listener},
-    user, vm,
+    user, vm, volume,
 };
 use kite_render::keys::VmKeys;
 use kube::{
@@ -133,6 +133,7 @@ fn context<K: Object>(
             KiteUser,
             KiteVirtualMachine,
             KiteVirtualMachineOffer,
+            KiteVolume,
             KubeVirt,
             Lease,
             Namespace,
@@ -311,6 +312,17 @@ pub fn with_snapshots(copies: usize) -> Builder {
         KiteSnapshot,
         snapshot::reconcile,
         triggers::snapshots,
+        copies
+    ))
+}
+
+/// As [`inhabited`], with the controller of volumes.
+pub fn with_volumes(copies: usize) -> Builder {
+    inhabited(copies).controller(controller!(
+        "volumes",
+        KiteVolume,
+        volume::reconcile,
+        triggers::volumes,
         copies
     ))
 }

@@ -14,7 +14,7 @@ use kite_fake::{
 use crate::{
     circumstances, invariants, limits, moves, offers,
     scenarios::{self, Scenario},
-    snapshots,
+    snapshots, volumes,
 };
 
 /// Runs for which it is not worth while to play a scenario in several orders.
@@ -318,6 +318,8 @@ sweeps!(
     snapshots::snapshot_restored_in_vain,
     snapshots::snapshot_of_another,
     snapshots::snapshots_by_schedule,
+    volumes::volume_handed_on,
+    volumes::volumes_of_one_who_goes,
 );
 
 /// Rows of a table of sweeps.

@@ -40,7 +40,12 @@ fn on_kites_kinds() -> Vec<Right> {
     vec![
         cluster(
             KITE,
-            ["kitevirtualmachines", "kiteimages", "kitesnapshots"],
+            [
+                "kitevirtualmachines",
+                "kiteimages",
+                "kitesnapshots",
+                "kitevolumes",
+            ],
             READ,
             "what it makes the cluster match, and its finalizers",
         )
@@ -51,6 +56,7 @@ fn on_kites_kinds() -> Vec<Right> {
                 "kitevirtualmachines/status",
                 "kiteimages/status",
                 "kitesnapshots/status",
+                "kitevolumes/status",
             ],
             ["patch"],
             "to say what was seen",

@@ -37,7 +37,7 @@ pub(super) fn roles() -> [ClusterRole; 2] {
             vec![
                 rule(
                     crd::GROUP,
-                    &["kitevirtualmachines", "kitesnapshots"],
+                    &["kitevirtualmachines", "kitesnapshots", "kitevolumes"],
                     &write,
                 ),
                 rule(crd::GROUP, &["kiteconnections"], &READ),

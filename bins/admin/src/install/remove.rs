@@ -18,7 +18,7 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kite_core::{
-    crd::{self, KiteImage, KiteSnapshot, KiteUser, KiteVirtualMachine},
+    crd::{self, KiteImage, KiteSnapshot, KiteUser, KiteVirtualMachine, KiteVolume},
     gateway_api::HttpRoute,
     labels,
 };
@@ -217,6 +217,7 @@ pub async fn remove(
         for kind in [
             kind::<KiteSnapshot>(),
             kind::<KiteVirtualMachine>(),
+            kind::<KiteVolume>(),
             kind::<KiteImage>(),
         ] {
             removal.clear(&kind, Which::All).await?;

@@ -6,7 +6,6 @@ use crate::suite::Suite::{Properties, Scenarios, Sweep};
 const PLAN: &str = "kite-reconcile/src/snapshot/plan.rs";
 const TAKING: &str = "kite-reconcile/src/snapshot/taking.rs";
 const TOLD: &str = "kite-reconcile/src/snapshot/told.rs";
-const ROOM: &str = "kite-reconcile/src/snapshot/room.rs";
 const SUMMARY: &str = "kite-reconcile/src/snapshot/summary.rs";
 const OF_VM: &str = "kite-reconcile/src/vm/snapshots.rs";
 const DISKS: &str = "kite-reconcile/src/vm/disks.rs";
@@ -135,10 +134,10 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "snapshots-beyond-the-quota",
         what: "gives each of those who ask at once what is left for one",
-        file: ROOM,
+        file: "kite-reconcile/src/room.rs",
         edits: &[(
-            "let all: u64 = others().fold(0, |sum, it| sum.saturating_add(it.charge()));",
-            "let all: u64 = others().filter(|it| it.status.as_ref().is_some_and(|it| it.granted)).fold(0, |sum, it| sum.saturating_add(it.charge()));",
+            "let all = sum(|it| it.charge);",
+            "let all = sum(|it| it.granted);",
         )],
         first: (Scenarios, "keeping::quotas"),
     },

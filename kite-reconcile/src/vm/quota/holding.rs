@@ -10,13 +10,9 @@ use kite_render::Vm;
 
 use super::ALL;
 use crate::{
+    disk_claim::{Overhead, claim_size, disk_size},
     standing::{Standing, standing},
-    vm::{
-        disk::{claim_size, disk_size},
-        lost,
-        observe::Observed,
-        volume::Overhead,
-    },
+    vm::{lost, observe::Observed},
 };
 
 /// What the VM was granted. What it has asked for and has was given to it, though
@@ -104,7 +100,7 @@ pub(in crate::vm) fn overhead(vm: &Vm<'_>, seen: &Observed) -> Option<Overhead> 
     let size = told.and_then(|told| told.size.as_ref());
     let told = told.and_then(|told| told.filesystem_overhead.as_deref());
     let instance = seen.instance.as_ref();
-    Some(Overhead::of(claim, disk, instance, told, size))
+    Some(Overhead::of(claim, Some(disk), instance, told, size))
 }
 
 /// The claim of the disk that was seen.

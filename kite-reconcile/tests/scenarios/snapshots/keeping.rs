@@ -6,7 +6,10 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kite_core::{
     cdi::DataVolume,
     cluster::{Cluster as _, ObjectKey},
-    crd::{Consistency, KiteSnapshot, KiteUser, KiteVirtualMachine, Quiesce, SnapshotPhase},
+    crd::{
+        Claim, Consistency, KiteReservation, KiteSnapshot, KiteUser, KiteVirtualMachine, Quiesce,
+        SnapshotPhase,
+    },
     volume_snapshot::VolumeSnapshot,
 };
 use kite_fake::actors::{Rule, Selector, Stage};
@@ -39,9 +42,16 @@ async fn one_that_is_to_be_kept_holds_the_disk_that_it_needs() {
     world.create(kept).await;
     world.settle().await;
     pass_time(&world, 5).await;
+    let listed = json!({"spec": {"volumes": [{"volume": "data"}]}});
+    world.edit(&world.vm("web").await, listed).await;
+    world.settle().await;
+    let is_volume = |it: &KiteReservation| it.spec.claim == Claim::Volume;
+    assert!(world.all().await.iter().any(is_volume));
     let vm = world.vm("web").await;
     world.delete(&vm).await;
     world.settle().await;
+    // What is left of it has no volume: another VM can have it.
+    assert!(!world.all().await.iter().any(is_volume));
     let left: Vec<KiteSnapshot> = world.all().await;
     assert_eq!(left.len(), 1, "{left:#?}");
     assert_eq!(phase(&world, "kept").await, Some(SnapshotPhase::Ready));

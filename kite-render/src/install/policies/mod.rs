@@ -154,6 +154,7 @@ fn finalizers(namespace: &str) -> Policy {
                     "kitevirtualmachines",
                     "kiteimages",
                     "kitesnapshots",
+                    "kitevolumes",
                 ],
                 vec!["UPDATE"],
             ),
@@ -185,7 +186,7 @@ fn namespaces() -> Policy {
         name: "kite-vm-namespaces",
         about: vec![(
             crd::GROUP,
-            vec!["kitevirtualmachines", "kitesnapshots"],
+            vec!["kitevirtualmachines", "kitesnapshots", "kitevolumes"],
             vec!["CREATE"],
         )],
         when: Vec::new(),
@@ -196,8 +197,8 @@ fn namespaces() -> Policy {
                  request.namespace == '{prefix}' + namespaceObject.metadata.labels['{label}']"
             ),
             format!(
-                "metadata.namespace: VMs and their snapshots are in their owner's namespace, which \
-                 Kite makes for a KiteUser: use {prefix}<user>"
+                "metadata.namespace: VMs, their snapshots and volumes are in their owner's namespace, \
+                 which Kite makes for a KiteUser: use {prefix}<user>"
             ),
         )],
     }

@@ -193,6 +193,7 @@ fn machines(stage: &Stage, boss: &str, ann: &str) -> [&'static str; 2] {
 
     edit_vm(platform, ann, &json!({"powerState": "Off"}));
     wait_for_phase(platform, ann, "web", "Stopped");
+    has_a_volume(platform);
     // It is started by the login.
     ssh(platform, "true", "");
     wait_for_phase(platform, ann, "web", "Running");
@@ -337,6 +338,38 @@ fn keeps_its_disk(platform: &Platform) {
     let status = ["--subresource", "status"];
     patch(&status, r#"{"status": {"snapshots": null}}"#);
     patch(&[], r#"{"spec": {"snapshots": null}}"#);
+}
+
+/// web, which is off, is to have a volume, and then not; and the volume goes.
+fn has_a_volume(platform: &Platform) {
+    platform.apply_ok(
+        "apiVersion: hy3ons.github.io/v1\nkind: KiteVolume\nmetadata: {name: data, namespace: \
+         kite-user-ann}\nspec: {size: 1Gi}\n",
+    );
+    let told = ["get", "kvol", "data", "-n", "kite-user-ann", "-o"];
+    let phase = "jsonpath={.status.phase} {.status.attachedTo.vm}";
+    let is = |expected: &str| {
+        eventually(expected, || {
+            let seen = platform.kubectl_ok(&[&told[..], &[phase]].concat());
+            if seen.trim() == expected {
+                Ok(())
+            } else {
+                Err(seen)
+            }
+        });
+    };
+    let web = ["patch", "ktvm", "web", "-n", "kite-user-ann"];
+    let list = |volumes: &str| {
+        let patch = format!(r#"{{"spec": {{"volumes": {volumes}}}}}"#);
+        let how = ["--type", "merge", "-p", &patch];
+        platform.kubectl_ok(&[&web[..], &how].concat());
+    };
+    is("Available");
+    list(r#"[{"volume": "data", "path": "/data"}]"#);
+    is("Attached web");
+    list("[]");
+    is("Available");
+    platform.kubectl_ok(&["delete", "kvol", "-n", "kite-user-ann", "data"]);
 }
 
 /// web gets another processor while it runs, for which it is moved.

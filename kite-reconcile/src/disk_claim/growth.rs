@@ -5,7 +5,7 @@ use kite_core::quantity::Bytes;
 
 /// How far a claim has come that is to have a size.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Growth {
+pub(crate) enum Growth {
     /// It has it, or nothing is known of it.
     Done,
     /// It is on its way; the text says what is missing.
@@ -15,7 +15,7 @@ pub(super) enum Growth {
 }
 
 /// Reads it off the claim's status.
-pub(super) fn growth(claim: &PersistentVolumeClaim, size: &Bytes) -> Growth {
+pub(crate) fn growth(claim: &PersistentVolumeClaim, size: &Bytes) -> Growth {
     let Some(status) = &claim.status else {
         return Growth::Done;
     };

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kite_core::{cdi::DataVolume, kubevirt::VirtualMachineInstance, quantity::Bytes};
 use serde_json::Value;
 
-use super::disk::{claim_size, disk_size};
+use super::{claim_size, disk_size};
 
 const MIB: u64 = 1 << 20;
 
@@ -20,15 +20,15 @@ const BY_DEFAULT: u64 = 60_000;
 
 /// What the file system of a volume takes of it, in millionths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Overhead(u64);
+pub(crate) struct Overhead(u64);
 
 impl Overhead {
     /// That of the disk's volume: as `KubeVirt` reckons with it for the running
     /// instance; as the status `told` it; as CDI made the claim, as long as that has
     /// not grown; else CDI's default.
-    pub(super) fn of(
+    pub(crate) fn of(
         claim: &PersistentVolumeClaim,
-        disk: &DataVolume,
+        disk: Option<&DataVolume>,
         instance: Option<&VirtualMachineInstance>,
         told: Option<&str>,
         size: Option<&Bytes>,
@@ -41,12 +41,12 @@ impl Overhead {
         let of_instance = instance.and_then(|it| of_instance(it, name));
         of_instance
             .or_else(|| told.and_then(read))
-            .or_else(|| of_claim(claim, disk, size))
+            .or_else(|| of_claim(claim, disk?, size))
             .unwrap_or(Self(BY_DEFAULT))
     }
 
     /// The claim for a disk of `size`.
-    pub(super) fn claim_for(self, size: &Bytes) -> Bytes {
+    pub(crate) fn claim_for(self, size: &Bytes) -> Bytes {
         if self.0 == 0 {
             return size.clone();
         }
@@ -59,7 +59,7 @@ impl Overhead {
     }
 
     /// The smallest disk whose claim is at least as large as this one.
-    pub(super) fn disk_for(self, claim: &Bytes) -> Bytes {
+    pub(crate) fn disk_for(self, claim: &Bytes) -> Bytes {
         let left = u128::from(claim.bytes()) * u128::from(ONE - self.0);
         let mut bytes = u64::try_from(left / u128::from(ONE)).unwrap_or(u64::MAX);
         loop {
@@ -75,13 +75,13 @@ impl Overhead {
     }
 
     /// Whether a disk of `size` has room in a claim.
-    pub(super) fn has_room(self, claim: &Bytes, size: &Bytes) -> bool {
+    pub(crate) fn has_room(self, claim: &Bytes, size: &Bytes) -> bool {
         let left = u128::from(claim.bytes()) * u128::from(ONE - self.0);
         left >= u128::from(size.bytes()) * u128::from(ONE)
     }
 
     /// As `KubeVirt` and CDI spell it.
-    pub(super) fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         let text = format!("0.{:06}", self.0);
         let text = text.trim_end_matches('0');
         text.strip_suffix('.').unwrap_or(text).to_owned()
@@ -218,7 +218,7 @@ mod tests {
     fn the_instance_knows_best_then_the_status_then_the_claim() {
         let (made, file) = (disk("10Gi"), claim("11362347344", "Filesystem"));
         let of = |instance: Option<&VirtualMachineInstance>, told, has: &str| {
-            Overhead::of(&file, &made, instance, told, Some(&size(has))).text()
+            Overhead::of(&file, Some(&made), instance, told, Some(&size(has))).text()
         };
         let running = instance(&json!("0.1"));
         assert_eq!(of(Some(&running), Some("0.2"), "10Gi"), "0.1");
@@ -228,7 +228,7 @@ mod tests {
         // It has grown, and nobody knows by what.
         assert_eq!(of(None, None, "12Gi"), "0.06");
         let block = claim("10Gi", "Block");
-        let of_block = Overhead::of(&block, &made, Some(&running), Some("0.2"), None);
+        let of_block = Overhead::of(&block, Some(&made), Some(&running), Some("0.2"), None);
         assert_eq!(of_block, Overhead(0));
         assert_eq!(of_block.claim_for(&size("12Gi")), size("12Gi"));
     }
