@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kite_api::SEALED_TOKENS;
 use kite_core::crd::{
     KiteImage, KiteInvite, KitePassword, KitePlatform, KiteReservation, KiteSecondFactor,
-    KiteToken, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer,
+    KiteToken, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer, KiteVolume,
 };
 use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 use serde_json::{Map, Value};
@@ -29,6 +29,7 @@ pub(super) enum Kind {
     SecondFactor,
     Token,
     Invite,
+    Volume,
     Machine,
     Reservation,
     Secret,
@@ -36,7 +37,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// Kite's own. Sessions and connections are not among them: people sign in again.
-    pub(super) const OWN: [Self; 10] = [
+    pub(super) const OWN: [Self; 11] = [
         Self::Platform,
         Self::Image,
         Self::Offer,
@@ -45,6 +46,7 @@ impl Kind {
         Self::SecondFactor,
         Self::Token,
         Self::Invite,
+        Self::Volume,
         Self::Machine,
         Self::Reservation,
     ];
@@ -59,6 +61,7 @@ impl Kind {
             Self::SecondFactor => ApiResource::erase::<KiteSecondFactor>(&()),
             Self::Token => ApiResource::erase::<KiteToken>(&()),
             Self::Invite => ApiResource::erase::<KiteInvite>(&()),
+            Self::Volume => ApiResource::erase::<KiteVolume>(&()),
             Self::Machine => ApiResource::erase::<KiteVirtualMachine>(&()),
             Self::Reservation => ApiResource::erase::<KiteReservation>(&()),
             Self::Secret => ApiResource::erase::<Secret>(&()),
@@ -78,7 +81,7 @@ impl Kind {
     }
 
     pub(super) fn is_namespaced(self) -> bool {
-        matches!(self, Self::Machine | Self::Secret)
+        matches!(self, Self::Volume | Self::Machine | Self::Secret)
     }
 
     /// Fields of the status of which nothing else tells: all others the controller
@@ -88,6 +91,7 @@ impl Kind {
             Self::Offer => &["claimedBy"],
             Self::Token => &["lastUsedAt"],
             Self::Invite => &["claimedFor"],
+            Self::Volume => &["granted"],
             Self::Machine => &["granted", "restart"],
             Self::Platform
             | Self::Image
@@ -110,6 +114,7 @@ impl Kind {
             | Self::Password
             | Self::Token
             | Self::Invite
+            | Self::Volume
             | Self::Machine
             | Self::Reservation
             | Self::Secret => &[],
@@ -132,6 +137,7 @@ impl Kind {
             | Self::Image
             | Self::Password
             | Self::User
+            | Self::Volume
             | Self::Machine
             | Self::Secret => &[],
         }

@@ -35,7 +35,7 @@ pub(super) fn in_order<'a>(entries: &'a [Entry], namespace: &str) -> Vec<Item<'a
             Kind::SecondFactor => 7,
             Kind::Token => 8,
             Kind::Invite => 9,
-            Kind::Secret => 10,
+            Kind::Secret | Kind::Volume => 10,
             Kind::Machine if is_holder => 11,
             Kind::Machine => 13,
         }

@@ -103,7 +103,7 @@ pub async fn restore(
         namespaces: BTreeMap::new(),
     };
     for (kind, entry) in in_order(&backup.entries, &backup.namespace) {
-        let is_of_vm = kind == Kind::Machine
+        let is_of_vm = matches!(kind, Kind::Machine | Kind::Volume)
             || (kind == Kind::Secret && !restoring.is_of_kite(entry))
             || restoring.is_claim_of_vm(kind, entry);
         if matches!(options.scope, Scope::WithoutVms) && is_of_vm {

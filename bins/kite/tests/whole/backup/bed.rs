@@ -195,8 +195,36 @@ impl Bed {
         self.post("/api/v1/vms", ann, &web);
         self.wait_for_vm(ann, "web");
         self.ssh();
+        self.volume_comes();
         // The offer is used up, though its VM is gone.
         self.offered_goes();
+    }
+
+    /// A volume, which web is to have from its next start on.
+    fn volume_comes(&self) {
+        self.platform.apply_ok(
+            "apiVersion: hy3ons.github.io/v1\nkind: KiteVolume\nmetadata: {name: data, \
+             namespace: kite-user-ann}\nspec: {size: 2Gi}\n",
+        );
+        let listed = r#"{"spec": {"volumes": [{"volume": "data", "path": "/data"}]}}"#;
+        let web = ["ktvm", "web", "-n", "kite-user-ann"];
+        let how = ["--type", "merge", "-p", listed];
+        self.platform
+            .kubectl_ok(&[&["patch"][..], &web, &how].concat());
+        self.volume_is_had();
+    }
+
+    pub(crate) fn volume_is_had(&self) {
+        let wanted = (json!("Attached"), json!("web"), json!("2Gi"));
+        becomes("web has the volume", &wanted, || {
+            let volume = self.get(&["kvol", "data", "-n", "kite-user-ann"]);
+            let status = &volume["status"];
+            (
+                status["phase"].clone(),
+                status["attachedTo"]["vm"].clone(),
+                status["granted"].clone(),
+            )
+        });
     }
 
     pub(crate) fn offered_goes(&self) {

@@ -212,6 +212,7 @@ fn comes_back(bed: &Bed, before: &Value, had: &Had) {
         "KiteUser/bob",
         "KiteVirtualMachine/web",
         "KiteVirtualMachine/hello",
+        "KiteVolume/data",
     ] {
         assert_eq!(rows[name]["change"], "created", "{name}");
     }
@@ -240,6 +241,7 @@ fn comes_back(bed: &Bed, before: &Value, had: &Had) {
     let vm = bed.get(&["ktvm", "web", "-n", "kite-user-ann"]);
     let owner = &taken_up["metadata"]["ownerReferences"][0]["uid"];
     assert_eq!(*owner, vm["metadata"]["uid"]);
+    bed.volume_is_had();
     // One without a disk begins anew.
     eventually("hello", || {
         let vm = bed.get(&["ktvm", "hello", "-n", "kite-user-demo"]);
