@@ -34,7 +34,7 @@ use kite_core::{
     cluster::Object,
     crd::{
         KiteImage, KitePlatform, KiteReservation, KiteSnapshot, KiteUser, KiteVirtualMachine,
-        KiteVirtualMachineOffer,
+        KiteVirtualMachineOffer, KiteVolume,
     },
     gateway_api::{Gateway, HttpRoute},
     kubevirt::{KubeVirt, VirtualMachineInstance},
@@ -171,6 +171,17 @@ pub fn users<L: Listener<KiteUser>>(listener: L) -> L {
                 let namespace = vm.namespace().unwrap_or_default();
                 let user = names::user_of_namespace(&namespace).map(ObjectRef::new);
                 user.into_iter().collect()
+            }
+        })
+        .on(everything(), || {
+            let edits = Edits::default();
+            move |volume: &KiteVolume, _: &_| {
+                // Their quota has room for what volumes have been given.
+                if edits.is_one(volume, volume.charge()) {
+                    user_of(volume)
+                } else {
+                    Vec::new()
+                }
             }
         })
         .on(managed(), || {

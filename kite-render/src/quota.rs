@@ -7,7 +7,7 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity,
 };
 use kite_core::{
-    crd::{Charge, KiteVirtualMachine},
+    crd::{Charge, KiteVirtualMachine, KiteVolume},
     kubevirt::KubeVirt,
 };
 
@@ -109,7 +109,7 @@ impl Overhead {
     }
 }
 
-/// What a user's VMs have been given.
+/// What a user's VMs and volumes have been given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Given {
     /// How many have been given something.
@@ -118,6 +118,8 @@ pub struct Given {
     pub all: Charge,
     /// The most that one of them has, of each by itself.
     pub most: Charge,
+    /// Bytes of all volumes together.
+    pub volumes: u64,
 }
 
 impl Given {
@@ -129,7 +131,18 @@ impl Given {
             vms: sum.vms.saturating_add(1),
             all: sum.all.plus(charge),
             most: sum.most.or_more(charge),
+            ..sum
         })
+    }
+
+    /// The same, with what these volumes have been given.
+    #[must_use]
+    pub fn and<'a>(self, volumes: impl IntoIterator<Item = &'a KiteVolume>) -> Self {
+        let charges = volumes.into_iter().map(KiteVolume::charge);
+        Self {
+            volumes: charges.fold(self.volumes, u64::saturating_add),
+            ..self
+        }
     }
 }
 
@@ -153,7 +166,7 @@ pub fn resource_quota(user: &User<'_>, given: &Given, overhead: &Overhead) -> Re
     let disk = with_per_mille(u128::from(all.disk), overhead.disk_per_mille)
         * (1 + u128::from(overhead.clone_room) + u128::from(overhead.restore_room));
     // CDI has a second claim for one that it makes, too.
-    let volumes = u128::from(quota.volume_disk().bytes());
+    let volumes = u128::from(quota.volume_disk().bytes().max(given.volumes));
     let volumes = with_per_mille(volumes, overhead.disk_per_mille);
     let disk = disk + volumes * (1 + u128::from(overhead.clone_room));
     let hard = [

@@ -73,7 +73,7 @@ fn next(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, &'
         let mut steps = Vec::new();
         if ours == Some(Standing::Ours) {
             // No VM comes any more.
-            let given = quota::Given::to(&seen.vms);
+            let given = quota::Given::to(&seen.vms).and(&seen.volumes);
             let closed = quota::closed(user, &given, &seen.overhead(settings));
             want(&mut steps, &closed, seen.quota.as_ref());
         }

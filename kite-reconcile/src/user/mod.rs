@@ -23,7 +23,7 @@ use k8s_openapi::api::{
 };
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, Listed, Object, ObjectKey},
-    crd::{Exposure, KiteImage, KiteUser, KiteUserStatus, KiteVirtualMachine},
+    crd::{Exposure, KiteImage, KiteUser, KiteUserStatus, KiteVirtualMachine, KiteVolume},
     kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance},
     labels,
 };
@@ -93,6 +93,8 @@ pub struct Observed {
     pub grants: Vec<RoleBinding>,
     /// The VMs in it.
     pub vms: Vec<KiteVirtualMachine>,
+    /// The volumes in it.
+    pub volumes: Vec<KiteVolume>,
     /// Whether there are `VirtualMachine`s or instances in it; only looked at while it,
     /// or something of its network policies, is on its way out.
     pub has_machines: bool,
@@ -134,7 +136,7 @@ impl<'a> Planner for Users<'a> {
                 Ok(None)
             }
         };
-        let (platform, images, nodes, servers, claims, policies, quota, vms) = try_join!(
+        let (platform, images, nodes, servers, claims, policies, quota, vms, volumes) = try_join!(
             // Network policies that stand, and users who go, do not wait for settings to be mended.
             known_if(goes, platform::find_as_it_is(cluster)),
             known_if(goes, cluster.list::<KiteImage>(None, &all)),
@@ -146,7 +148,8 @@ impl<'a> Planner for Users<'a> {
             Claims::observe(cluster, reservation::of_user(&user), &held_by, None),
             list_if::<NetworkPolicy, C>(is_there, cluster, &name),
             quota,
-            list_if::<KiteVirtualMachine, C>(is_there, cluster, &name),
+            list_if::<KiteVirtualMachine, KiteVolume, C>(is_there, cluster, &name),
+            list_if::<KiteVolume, C>(is_there, cluster, &name),
         )?;
         let platform = platform.map(|platform| platform.spec).unwrap_or_default();
         // Network policies must not leave an address open, nor fall while there is a VM.
@@ -188,6 +191,7 @@ impl<'a> Planner for Users<'a> {
             quota,
             kubevirt: known_if(goes, configured::kubevirt(cluster)).await?,
             vms,
+            volumes: volumes.items,
             has_machines,
         })
     }

@@ -6,13 +6,13 @@ use kite_render::quota;
 use super::draft::{UserDraft, want};
 use crate::stage::{Flow, Stage};
 
-/// Goes by `quota`, `vms` and `kubevirt`.
+/// Goes by `quota`, `vms`, `volumes` and `kubevirt`.
 pub(super) struct Quota;
 
 impl Stage<UserDraft<'_>> for Quota {
     fn plan(&self, draft: &mut UserDraft<'_>) -> Flow {
         let seen = draft.seen;
-        let given = quota::Given::to(&seen.vms);
+        let given = quota::Given::to(&seen.vms).and(&seen.volumes);
         let quota = quota::resource_quota(draft.user, &given, &seen.overhead(draft.settings));
         want(&mut draft.steps, &quota, seen.quota.as_ref());
         Flow::Next

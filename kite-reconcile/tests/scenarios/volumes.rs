@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, ResourceQuota, Secret};
 use kite_core::{
     cdi::DataVolume,
     cluster::{Cluster as _, FieldManager, ObjectKey},
@@ -546,6 +546,29 @@ async fn quotas_bound_how_many_there_are_and_how_large() {
     world.edit(&volume(&world, has).await, back).await;
     world.settle().await;
     assert_eq!(told(&world, has).await.0, "Available");
+    // A quota that becomes smaller takes no room from VMs' disks.
+    let smaller = json!({"spec": {"quota": {"volumeDisk": "0"}}});
+    let quota = |of: &str| {
+        let of = of.to_owned();
+        async {
+            let found = world
+                .find::<ResourceQuota>(ANN, "kite-quota")
+                .await
+                .unwrap();
+            found.spec.unwrap().hard.unwrap()[&of].0.clone()
+        }
+    };
+    let before = quota("requests.storage").await;
+    world.edit(&ann, smaller).await;
+    world.settle().await;
+    let after = quota("requests.storage").await;
+    let room = |of: &str| of.parse::<Bytes>().unwrap().bytes();
+    // Of 50Gi they have 40Gi, and there is room for twice of each.
+    let less = room(&before) - room(&after);
+    assert!(less < 24 << 30, "{before} {after}");
+    let back = json!({"spec": {"quota": {"volumeDisk": "50Gi"}}});
+    world.edit(&ann, back).await;
+    world.settle().await;
     // There is room again.
     delete::<KiteVolume>(&world, "data").await;
     tokio::time::sleep(Duration::from_secs(60)).await;
