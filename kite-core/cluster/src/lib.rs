@@ -355,9 +355,9 @@ pub trait ClusterExt: Cluster {
     ///
     /// That takes one server-side apply, as a rule. An API server fails it where what is
     /// stored does not fit the CRD, as after an older CRD was put in the place of a later
-    /// one: then it is a merge patch, which names what is to go. So is what the apply
-    /// leaves of fields that belong to others: an API server gives up who owns what where
-    /// it cannot tell any more.
+    /// one, or where what it leaves of others' fields does not fit: then it is a merge patch,
+    /// which names what is to go. So is what the apply leaves of fields that belong to
+    /// others: an API server gives up who owns what where it cannot tell any more.
     ///
     /// # Errors
     /// [`ClusterError::Conflict`] if the object has changed, and else as those of

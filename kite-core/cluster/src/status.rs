@@ -37,8 +37,11 @@ where
     }
     let carrier = carrier(object, status);
     let told = match cluster.apply_status(manager, &carrier).await {
-        // Something else of the object, such as its spec.
-        Err(error) if error.is_schema_mismatch() => {
+        // Something else of the object, such as its spec; or what the apply leaves of an object
+        // in the status, of which somebody else has written a field, is none without the rest.
+        Err(error)
+            if error.is_schema_mismatch() || matches!(error, ClusterError::Invalid { .. }) =>
+        {
             return edit(cluster, manager, object, merge_patch(&before, &wanted)).await;
         }
         told => told?,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kite_core::{
     cdi::DataVolume,
+    cluster::{Cluster as _, FieldManager, ObjectKey},
     conditions,
     crd::{Consistency, KiteSnapshot, KiteUser, KiteVirtualMachine, SnapshotPhase},
     labels,
@@ -390,6 +391,26 @@ async fn what_the_quota_has_no_room_for_is_told() {
     pass_time(&world, 90).await;
     assert_eq!(said(&world).await.0, "ScheduleFollowed");
     assert_eq!(made(&world).await.len(), 2);
+}
+
+/// What somebody writes into a status is theirs, and an apply leaves it: of what is left
+/// nothing can be made by itself.
+#[tokio::test(start_paused = true)]
+async fn what_others_have_written_into_the_status_goes_with_the_schedule() {
+    let world = hourly(CEPH, 2).await;
+    let (manager, key) = (
+        FieldManager::new("person"),
+        ObjectKey::namespaced(ANN, "web"),
+    );
+    let long_ago = json!({"status": {"snapshots": {"since": "2026-01-01T00:00:00Z"}}});
+    let written = world
+        .cluster
+        .merge_patch_status::<KiteVirtualMachine>(manager, &key, &long_ago);
+    written.await.unwrap();
+    follow(&world, Value::Null).await;
+    let found = world.vm("web").await.status.unwrap();
+    assert_eq!(found.snapshots, None);
+    assert!(conditions::find(&found.conditions, "SnapshotsScheduled").is_none());
 }
 
 #[tokio::test(start_paused = true)]
