@@ -123,7 +123,7 @@ fn a_blank_disk_is_formatted_once_and_mounted_at_each_boot() {
     assert!(output.status.success(), "{output:?}");
     assert_eq!(guest.kind(), "ext4", "{output:?}");
     let mounted = format!(
-        "{} {}\n",
+        "-t ext4 {} {}\n",
         guest.disk().display(),
         guest.path("mnt/data").display()
     );
