@@ -148,7 +148,7 @@ impl<'a> Planner for Users<'a> {
             Claims::observe(cluster, reservation::of_user(&user), &held_by, None),
             list_if::<NetworkPolicy, C>(is_there, cluster, &name),
             quota,
-            list_if::<KiteVirtualMachine, KiteVolume, C>(is_there, cluster, &name),
+            list_if::<KiteVirtualMachine, C>(is_there, cluster, &name),
             list_if::<KiteVolume, C>(is_there, cluster, &name),
         )?;
         let platform = platform.map(|platform| platform.spec).unwrap_or_default();

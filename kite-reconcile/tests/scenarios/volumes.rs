@@ -507,6 +507,13 @@ async fn storage_that_cannot_grow_is_told_of_and_vms_have_it_all_the_same() {
     assert_eq!(running(&world, "web").await, ["web-disk", "data-volume"]);
 }
 
+/// Bytes of all claims that there may be in the namespace.
+async fn room_for_disks(world: &World) -> u64 {
+    let quota = world.find::<ResourceQuota>(ANN, "kite-quota").await;
+    let hard = quota.unwrap().spec.unwrap().hard.unwrap();
+    hard["requests.storage"].0.parse::<Bytes>().unwrap().bytes()
+}
+
 #[tokio::test(start_paused = true)]
 async fn quotas_bound_how_many_there_are_and_how_large() {
     let world = world().await;
@@ -547,24 +554,13 @@ async fn quotas_bound_how_many_there_are_and_how_large() {
     world.settle().await;
     assert_eq!(told(&world, has).await.0, "Available");
     // A quota that becomes smaller takes no room from VMs' disks.
-    let smaller = json!({"spec": {"quota": {"volumeDisk": "0"}}});
-    let quota = |of: &str| {
-        let of = of.to_owned();
-        async {
-            let found = world
-                .find::<ResourceQuota>(ANN, "kite-quota")
-                .await
-                .unwrap();
-            found.spec.unwrap().hard.unwrap()[&of].0.clone()
-        }
-    };
-    let before = quota("requests.storage").await;
+    let smaller = json!({"spec": {"quota": {"volumeDisk": "1Gi"}}});
+    let before = room_for_disks(&world).await;
     world.edit(&ann, smaller).await;
     world.settle().await;
-    let after = quota("requests.storage").await;
-    let room = |of: &str| of.parse::<Bytes>().unwrap().bytes();
+    let after = room_for_disks(&world).await;
     // Of 50Gi they have 40Gi, and there is room for twice of each.
-    let less = room(&before) - room(&after);
+    let less = before - after;
     assert!(less < 24 << 30, "{before} {after}");
     let back = json!({"spec": {"quota": {"volumeDisk": "50Gi"}}});
     world.edit(&ann, back).await;
