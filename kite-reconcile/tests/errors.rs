@@ -8,7 +8,7 @@ use std::sync::{
 
 use kite_core::{
     cluster::{ClusterError, Listed, MockCluster},
-    crd::{KiteUser, KiteUserSpec, KiteVirtualMachine},
+    crd::{KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVolume},
     labels,
 };
 use kite_reconcile::Failure as _;
@@ -64,6 +64,7 @@ fn nothing_there(cluster: &mut MockCluster) {
     empty::<Node>(cluster);
     empty::<EndpointSlice>(cluster);
     empty::<KiteVirtualMachine>(cluster);
+    empty::<KiteVolume>(cluster);
     empty::<kite_core::kubevirt::KubeVirt>(cluster);
 }
 
