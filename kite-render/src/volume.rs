@@ -89,8 +89,10 @@ pub(crate) fn mounts(vm: &Vm<'_>) -> Option<Vec<String>> {
         Some((path, names::volume_serial(vm.namespace, &it.volume)))
     });
     let pairs: BTreeMap<_, _> = pairs.collect();
+    if pairs.is_empty() {
+        return None;
+    }
     let command = ["sh", "-c", MOUNT, "kite-volumes"].map(str::to_owned);
     let arguments = pairs.into_iter().flat_map(|(path, serial)| [serial, path]);
-    let all: Vec<_> = command.into_iter().chain(arguments).collect();
-    (all.len() > 4).then_some(all)
+    Some(command.into_iter().chain(arguments).collect())
 }

@@ -45,7 +45,7 @@ pub(super) fn share(volume: &Volume<'_>, seen: &Observed) -> Share {
     let object = volume.object;
     let wanted = &object.spec.size;
     let granted = held(volume, seen);
-    let is_larger = asks(volume, seen);
+    let is_larger = granted.as_ref().is_none_or(|held| held < wanted);
     let refused = |reason, message| Share {
         granted: granted.clone(),
         refused: Some((reason, message)),

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, ResourceQuota, Secret};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::{PersistentVolumeClaim, ResourceQuota, Secret},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
 use kite_core::{
     cdi::DataVolume,
     cluster::{Cluster as _, FieldManager, ObjectKey},
@@ -660,20 +664,27 @@ async fn what_has_its_name_is_left_alone() {
     assert!(is_there::<DataVolume>(&world, "data-volume").await);
 }
 
-#[tokio::test(start_paused = true)]
-async fn one_that_cannot_be_read_says_so_and_goes() {
-    let world = world().await;
-    let manager = FieldManager::new("person");
-    let key = ObjectKey::namespaced(ANN, "data");
-    let odd = json!({"status": {"granted": {"much": true}}});
-    let patched = world
-        .cluster
-        .merge_patch_status::<KiteVolume>(manager, &key, &odd)
-        .await;
-    // The CRD admits none of that: it is of a later version then.
-    assert!(patched.is_err());
-    delete::<KiteVolume>(&world, "data").await;
-    assert!(!is_there::<KiteVolume>(&world, "data").await);
+#[test]
+fn of_one_that_cannot_be_read_nothing_is_made_and_it_can_go() {
+    let mut volume = volume_named("data", "5Gi");
+    volume.metadata.uid = Some("its-uid".to_owned());
+    volume.metadata.finalizers = Some(vec![kite_core::labels::VOLUME_FINALIZER.to_owned()]);
+    volume.spec.unreadable = Some("spec.size: much".to_owned());
+    let plan = |it: &KiteVolume| {
+        let seen = kite_reconcile::volume::Observed::default();
+        kite_reconcile::volume::plan(it, &seen).unwrap()
+    };
+    let stays = plan(&volume);
+    assert!(stays.steps.is_empty(), "{:?}", stays.steps);
+    let told = &stays.conditions[0];
+    assert_eq!(told.reason, "Unreadable");
+    assert!(told.message.contains("spec.size: much"), "{}", told.message);
+    volume.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    let goes = plan(&volume).steps;
+    assert!(
+        matches!(goes[..], [kite_reconcile::plan::Step::RemoveFinalizer(_)]),
+        "{goes:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
