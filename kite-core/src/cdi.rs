@@ -79,8 +79,15 @@ pub const DATA_IMPORT_CRON_LABEL: &str = "cdi.kubevirt.io/dataImportCron";
 pub const BIND_AT_ONCE: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
 
 /// Annotation of a `DataVolume` that has its data: the name of its claim. CDI makes none in its
-/// place then, should that go.
+/// place then, should that go; without it, it makes one that is as new.
 pub const HAS_ITS_DATA: &str = "cdi.kubevirt.io/storage.prePopulated";
+
+/// Annotation of a claim that CDI has made: uid of the `DataVolume` that it was made for.
+pub const MADE_FOR: &str = "cdi.kubevirt.io/createdForDataVolume";
+
+/// Annotation of a claim that has the data of the `DataVolume` of this name, for which CDI takes
+/// it then.
+pub const POPULATED_FOR: &str = "cdi.kubevirt.io/storage.populatedFor";
 
 /// CRDs of the kinds in this module, for an API server that has no CDI: their
 /// fields are kept as they come and not judged.

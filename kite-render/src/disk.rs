@@ -7,7 +7,7 @@ use k8s_openapi::{
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
 };
 use kite_core::{
-    cdi::{DataVolume, DataVolumeSourceRef, DataVolumeSpec, StorageSpec},
+    cdi::{DataVolume, DataVolumeSourceRef, DataVolumeSpec, HAS_ITS_DATA, StorageSpec},
     crd::{KitePlatformSpec, OsFamily},
     labels, names,
     quantity::Bytes,
@@ -57,6 +57,14 @@ pub fn metadata(vm: &Vm<'_>) -> ObjectMeta {
         owner.block_owner_deletion = None;
     }
     metadata
+}
+
+/// Has CDI make no claim that is as new in the place of the disk's, should that go: `KubeVirt`
+/// would start guests from that. `meta` has the disk's name.
+pub fn has_its_data(meta: &mut ObjectMeta) {
+    let name = meta.name.clone().unwrap_or_default();
+    let annotations = meta.annotations.get_or_insert_default();
+    annotations.insert(HAS_ITS_DATA.to_owned(), name);
 }
 
 /// The claim of the disk of this name with a `size`, and nothing else: applied over the

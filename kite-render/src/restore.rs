@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kite_core::{
-    cdi::{BIND_AT_ONCE, DataVolume, DataVolumeSource, DataVolumeSpec, SourceObject, StorageSpec},
+    cdi::{
+        BIND_AT_ONCE, DataVolume, DataVolumeSource, DataVolumeSpec, HAS_ITS_DATA, SourceObject,
+        StorageSpec,
+    },
     kubevirt::VirtualMachine,
     labels, names,
     quantity::Bytes,
@@ -36,6 +39,8 @@ pub struct DiskNotes {
     pub mark: Option<DiskMark>,
     /// Uid of the claim on which a guest has run.
     pub has_run_on: Option<String>,
+    /// Whether it has been filled: CDI then makes no claim that is as new, should its own go.
+    pub has_its_data: bool,
 }
 
 impl DiskNotes {
@@ -46,11 +51,15 @@ impl DiskNotes {
             made_for: of(labels::MADE_FOR).and_then(|it| it.parse().ok()),
             mark: mark_of(meta),
             has_run_on: of(labels::HAS_RUN_ON).cloned(),
+            has_its_data: of(HAS_ITS_DATA).is_some(),
         }
     }
 
-    /// Puts them on an object.
+    /// Puts them on an object, which has its name.
     pub fn put_on(&self, meta: &mut ObjectMeta) {
+        if self.has_its_data {
+            disk::has_its_data(meta);
+        }
         let annotations = meta.annotations.get_or_insert_default();
         let made_for = self.made_for.map(|it| (labels::MADE_FOR, it.to_string()));
         let mark = self.mark.map(|it| (labels::DISK_MARK, spelled(&it)));

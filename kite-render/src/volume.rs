@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kite_core::{
-    cdi::{DataVolume, DataVolumeSource, DataVolumeSpec, HAS_ITS_DATA},
+    cdi::{DataVolume, DataVolumeSource, DataVolumeSpec},
     crd::{KitePlatformSpec, OsFamily},
     kubevirt::{self, Disk, DiskTarget, Empty, NamedVolume, VirtualMachine},
     names,
@@ -30,14 +30,6 @@ pub fn data_volume(volume: &Volume<'_>, size: &Bytes, platform: &KitePlatformSpe
         },
         status: None,
     }
-}
-
-/// Has CDI make no empty claim in the place of the disk's, should that go: `KubeVirt` starts
-/// guests by what the disk says, which would have the empty one formatted.
-pub fn has_its_data(disk: &mut DataVolume) {
-    let name = disk.metadata.name.clone().unwrap_or_default();
-    let annotations = disk.metadata.annotations.get_or_insert_default();
-    annotations.insert(HAS_ITS_DATA.to_owned(), name);
 }
 
 /// Has the machine start with the volume of this name, beside what it has.

@@ -18,8 +18,7 @@ use kite_render::{Vm, exposure, isolation, reservation};
 use kube::{ResourceExt, api::ListParams};
 
 use super::{
-    judge::DiskState,
-    moving,
+    lost, moving,
     observe::ImageSeen,
     offer::{self, OfferSeen},
     orders::Moves,
@@ -204,7 +203,7 @@ pub(super) async fn lacks_policies<C: Cluster>(
 /// Whether the VM has got what was offered, and its status does not say yet that
 /// the claim tells so.
 pub(super) fn is_to_be_noted(object: &KiteVirtualMachine, disk: Option<&DataVolume>) -> bool {
-    DiskState::of(disk) == DiskState::Filled && !offer::is_noted(object)
+    disk.is_some_and(lost::had_its_data) && !offer::is_noted(object)
 }
 
 /// When the VM was last used, as the gateway reports it.

@@ -18,7 +18,6 @@ use kube::{
 use super::{
     decided::Deed,
     disks::{Disks, Known, View},
-    judge::DiskState,
     lost,
     restore::Source,
 };
@@ -92,7 +91,7 @@ pub(super) async fn look<C: Cluster>(
         let name = view(vm, run, &disks).current();
         return Ok(Found::of(&name, disks));
     }
-    let was_there = lost::had_data(vm).or_else(|| lost::marked(run.0));
+    let was_there = lost::had_data(vm.object).or_else(|| lost::marked(run.0));
     if all.is_empty() && was_there.is_none() {
         let disks = Disks {
             origin: origin(vm, cluster).await?,
@@ -104,8 +103,8 @@ pub(super) async fn look<C: Cluster>(
         });
     }
     let found = look_at_disks(cluster, vm, run, all).await?;
-    let is_filled = DiskState::of(found.disk.as_ref()) == DiskState::Filled;
-    if found.disk.is_none() || (is_filled && found.claim.is_none()) {
+    let disk = found.disk.as_ref();
+    if disk.is_none_or(|it| lost::had_its_data(it) && found.claim.is_none()) {
         let again = Box::pin(async {
             let all = find(vm, run.0, cluster).await?;
             look_at_disks(cluster, vm, run, all).await

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kite_core::{
+    cdi::DataVolume,
     conditions::{self, NewCondition},
     crd::{DiskStatus, KiteVirtualMachineStatus, vm_condition::DISK_READY},
     kubevirt::VirtualMachineInstance,
@@ -19,7 +20,7 @@ use super::{
     draft::{A_WHILE, SOON, VmDraft},
     image,
     judge::DiskState,
-    lost,
+    lost::{self, Loss},
     observe::Observed,
     origin,
     quota::{self, Field, Share},
@@ -83,6 +84,9 @@ fn made(draft: &mut VmDraft<'_>) -> bool {
         // Immutable once made.
         desired.spec = stored.spec.clone();
         notes = DiskNotes::of(&stored.metadata);
+        // Once it is told of, so that it is missed should it go meanwhile.
+        let is_told = lost::had_data(vm.object).is_some_and(|it| Some(it) == uid_of(stored));
+        notes.has_its_data |= is_told && lost::is_whole(stored, seen.claim.as_ref());
     } else {
         // In the place of one that is lost, whatever its number: what had its mark is on the
         // machine, and former ones are kept from now on.
@@ -93,12 +97,16 @@ fn made(draft: &mut VmDraft<'_>) -> bool {
             ..it
         });
     }
-    notes.put_on(&mut desired.metadata);
     desired.metadata.name = Some(name);
+    notes.put_on(&mut desired.metadata);
     if let Some(os) = image::family(seen) {
         disk::remember_family(&mut desired, os);
     }
     draft.wanted(&desired, seen.disk.as_ref())
+}
+
+fn uid_of(disk: &DataVolume) -> Option<&str> {
+    disk.metadata.uid.as_deref()
 }
 
 /// Uid of the claim on which a guest runs: until one has, a copy may be called done that is
@@ -314,10 +322,12 @@ fn status(vm: &Vm<'_>, seen: &Observed, share: &Share) -> Option<DiskStatus> {
     let status = disk.status.as_ref();
     let overhead = quota::overhead(vm, seen).map(Overhead::text);
     let of_this = told.filter(|told| told.uid.is_none() || told.uid == disk.metadata.uid);
+    let is_remade = lost::loss(vm, seen) == Some(Loss::Remade);
+    let in_use = claim_in_use(seen).filter(|_| !is_remade);
     Some(DiskStatus {
         name: seen.disk_name(vm),
         uid: lost::uid(vm, seen).map(str::to_owned),
-        has_run_on: claim_in_use(seen).or_else(|| of_this.as_ref()?.has_run_on.clone()),
+        has_run_on: in_use.or_else(|| of_this.as_ref()?.has_run_on.clone()),
         filesystem_overhead: overhead.or_else(|| of_this?.filesystem_overhead),
         size: share.has_disk.clone(),
         phase: status.and_then(|status| status.phase.clone()),

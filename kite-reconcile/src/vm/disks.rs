@@ -21,7 +21,7 @@ use kite_render::{
     restore::{self, DiskMark, DiskNotes},
 };
 
-use super::{judge::DiskState, observe::Observed, restore::Source};
+use super::{judge::DiskState, lost::remade, observe::Observed, restore::Source};
 use crate::standing::{Standing, standing};
 
 /// The VM's disks beside the one that counts.
@@ -251,6 +251,7 @@ fn one_of<'a>(
     // Of a copy it is noted beside the data, and that counts alone.
     let is_told = copy_of.is_none() && told == uid;
     let fill = match DiskState::of(Some(disk)) {
+        _ if notes.has_its_data => Fill::Done,
         DiskState::Filled => Fill::Done,
         DiskState::Failed => Fill::Failed,
         DiskState::Missing | DiskState::Filling | DiskState::WaitingForStart | DiskState::Lost => {
@@ -258,7 +259,7 @@ fn one_of<'a>(
         }
     };
     let leaves = |it: &PersistentVolumeClaim| it.metadata.deletion_timestamp.is_some();
-    let is_gone = claim.map_or(fill == Fill::Done, leaves);
+    let is_gone = claim.map_or(fill == Fill::Done, leaves) || remade(vm, disk, claim).is_some();
     Disk {
         name,
         generation: number,

@@ -7,13 +7,26 @@
 //!
 //! Where the `DataVolume` alone is gone, all data is in the claim, and the VM starts
 //! from that: see [`Loss::Unmanaged`].
+//!
+//! CDI makes a claim that is gone anew, unless the disk is said to have its data, which a disk is
+//! told once it has: see [`is_whole`]. One from before that is known by the uid of the claim on
+//! which a guest has run: see [`Loss::Remade`].
+
+use std::borrow::Cow;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kite_core::{
-    conditions::NewCondition, crd::vm_condition::DISK_READY, kubevirt::VirtualMachine, labels,
+    cdi::{self, DataVolume},
+    conditions::NewCondition,
+    crd::{KiteVirtualMachine, vm_condition::DISK_READY},
+    kubevirt::VirtualMachine,
+    labels,
     quantity::Bytes,
 };
-use kite_render::{Vm, disk, restore};
+use kite_render::{
+    Vm, disk,
+    restore::{self, DiskNotes},
+};
 use kube::api::ObjectMeta;
 
 use super::{
@@ -34,6 +47,10 @@ pub(super) enum Loss {
     Unmanaged,
     /// The claim, and the one of its name is not the disk's.
     Foreign,
+    /// The claim, and CDI has made another in its place, which is as new.
+    Remade,
+    /// The claim, and one is back that is the VM's, which CDI has not taken for the disk.
+    Untaken,
     /// It is gone: there is no object of this kind.
     Gone(&'static str),
 }
@@ -45,7 +62,9 @@ const CLAIM: &str = "PersistentVolumeClaim";
 pub(super) fn disk_state(vm: &Vm<'_>, seen: &Observed) -> DiskState {
     match loss(vm, seen) {
         Some(Loss::Unmanaged) => DiskState::Filled,
-        Some(Loss::Leaving(_) | Loss::Foreign | Loss::Gone(_)) => DiskState::Lost,
+        Some(Loss::Leaving(_) | Loss::Foreign | Loss::Remade | Loss::Untaken | Loss::Gone(_)) => {
+            DiskState::Lost
+        }
         None => DiskState::of(seen.own_disk(vm)),
     }
 }
@@ -73,10 +92,12 @@ pub(super) fn is_to_go(vm: &Vm<'_>, seen: &Observed) -> bool {
 /// Uid of the disk that had data, as far as that is known.
 pub(super) fn uid<'a>(vm: &Vm<'a>, seen: &'a Observed) -> Option<&'a str> {
     if let Some(disk) = seen.own_disk(vm) {
-        let is_filled = DiskState::of(Some(disk)) == DiskState::Filled;
-        return disk.metadata.uid.as_deref().filter(|_| is_filled);
+        // Of one whose claim was made anew, too.
+        let told = had_data(vm.object).filter(|it| Some(*it) == disk.metadata.uid.as_deref());
+        let uid = disk.metadata.uid.as_deref();
+        return uid.filter(|_| told.is_some() || had_its_data(disk));
     }
-    had_data(vm).or_else(|| marked(seen.machine.as_ref()))
+    had_data(vm.object).or_else(|| marked(seen.machine.as_ref()))
 }
 
 /// The disk for which a machine has a mark: it was there, whatever the status says.
@@ -88,30 +109,69 @@ pub(super) fn marked(machine: Option<&VirtualMachine>) -> Option<&str> {
 
 /// Uid of the disk that had data, as the status says. An earlier version did not say
 /// which one it was.
-pub(super) fn had_data<'a>(vm: &Vm<'a>) -> Option<&'a str> {
-    let disk = vm.object.status.as_ref()?.disk.as_ref()?;
+pub(super) fn had_data(vm: &KiteVirtualMachine) -> Option<&str> {
+    let disk = vm.status.as_ref()?.disk.as_ref()?;
     let is_filled = disk.phase.as_deref() == Some("Succeeded");
     disk.uid
         .as_deref()
         .or_else(|| is_filled.then_some(disk.name.as_str()))
 }
 
+/// Whether the disk was filled, whatever CDI says of it now that its claim may be gone.
+pub(super) fn had_its_data(disk: &DataVolume) -> bool {
+    DiskState::of(Some(disk)) == DiskState::Filled || DiskNotes::of(&disk.metadata).has_its_data
+}
+
+/// Whether the disk is filled and its claim there, so that another claim would not be it.
+pub(super) fn is_whole(disk: &DataVolume, claim: Option<&PersistentVolumeClaim>) -> bool {
+    let is_its = |it: &PersistentVolumeClaim| is_owned(it, &disk.metadata) && !leaves(&it.metadata);
+    DiskState::of(Some(disk)) == DiskState::Filled
+        && !leaves(&disk.metadata)
+        && claim.is_some_and(is_its)
+}
+
+/// Uid of the claim that a guest has run on, where the disk's present one is another that CDI has
+/// made for it since, and nobody has said that this one will do.
+pub(super) fn remade<'a>(
+    vm: &Vm<'a>,
+    disk: &'a DataVolume,
+    claim: Option<&PersistentVolumeClaim>,
+) -> Option<Cow<'a, str>> {
+    let claim = &claim?.metadata;
+    let made_for = claim.annotations.as_ref()?.get(cdi::MADE_FOR);
+    let told = vm.object.status.as_ref().and_then(|it| it.disk.as_ref());
+    let told = told.filter(|it| it.uid.is_some() && it.uid == disk.metadata.uid);
+    let noted = DiskNotes::of(&disk.metadata).has_run_on.map(Cow::Owned);
+    let had = noted.or_else(|| Some(Cow::Borrowed(told?.has_run_on.as_deref()?)))?;
+    let is_another = made_for.is_some()
+        && made_for == disk.metadata.uid.as_ref()
+        && claim.uid.as_deref() != Some(&had);
+    (is_another && replaced(vm) != Some(&had)).then_some(had)
+}
+
 fn whatever_lost(vm: &Vm<'_>, seen: &Observed) -> Option<Loss> {
     let Some(disk) = &seen.disk else {
-        had_data(vm).or_else(|| marked(seen.machine.as_ref()))?;
+        had_data(vm.object).or_else(|| marked(seen.machine.as_ref()))?;
         let claim = seen.claim.as_ref();
         return Some(claim.map_or(Loss::Gone(DISK), |claim| left_alone(vm, claim)));
     };
     let own = seen.own_disk(vm)?;
-    if DiskState::of(Some(own)) != DiskState::Filled {
+    let is_remade = remade(vm, own, seen.claim.as_ref()).is_some();
+    if !had_its_data(own) && !is_remade {
         return None;
     }
     match &seen.claim {
         _ if leaves(&disk.metadata) => Some(Loss::Leaving(DISK)),
         Some(claim) if leaves(&claim.metadata) => Some(Loss::Leaving(CLAIM)),
-        Some(claim) if is_owned(claim, &disk.metadata) => None,
+        Some(claim) if is_owned(claim, &disk.metadata) => is_remade.then_some(Loss::Remade),
         // As from a backup, it may belong to nobody.
-        Some(claim) => Some(left_alone(vm, claim)).filter(|loss| *loss != Loss::Unmanaged),
+        Some(claim) => match left_alone(vm, claim) {
+            Loss::Unmanaged => {
+                let is_taken = DiskState::of(Some(own)) == DiskState::Filled;
+                (!is_taken).then_some(Loss::Untaken)
+            }
+            loss => Some(loss),
+        },
         None => Some(Loss::Gone(CLAIM)),
     }
 }
@@ -144,9 +204,13 @@ fn left_alone(vm: &Vm<'_>, claim: &PersistentVolumeClaim) -> Loss {
 }
 
 fn is_replaced(vm: &Vm<'_>, seen: &Observed) -> bool {
-    let annotations = vm.object.metadata.annotations.as_ref();
-    let asked = annotations.and_then(|all| all.get(labels::REPLACE_DISK));
-    asked.is_some_and(|asked| Some(asked.as_str()) == uid(vm, seen))
+    replaced(vm).is_some_and(|asked| Some(asked) == uid(vm, seen))
+}
+
+/// Uid of the disk, or of its claim, of which somebody has said that another one will do.
+fn replaced<'a>(vm: &Vm<'a>) -> Option<&'a str> {
+    let annotations = vm.object.metadata.annotations.as_ref()?;
+    annotations.get(labels::REPLACE_DISK).map(String::as_str)
 }
 
 /// What is said of it. `size`: that of the disk, as far as it is known.
@@ -175,6 +239,33 @@ pub(super) fn condition(
                  backup, or have that claim deleted, or the VM, which leaves that claim alone"
             ),
         ),
+        Loss::Untaken => (
+            "DiskLost",
+            format!(
+                "the disk's PersistentVolumeClaim {name} is another than it had, and CDI does not \
+                 take it for the disk: once all data is in it, say so (kubectl annotate pvc -n {} \
+                 {name} {}={name})",
+                vm.namespace,
+                cdi::POPULATED_FOR
+            ),
+        ),
+        Loss::Remade => {
+            let (key, origin) = (labels::REPLACE_DISK, origin::kind_and_name(vm));
+            let formers = formers(vm, seen);
+            let claim = seen.own_disk(vm).zip(seen.claim.as_ref());
+            let had = claim.and_then(|(disk, claim)| remade(vm, disk, Some(claim)));
+            let message = format!(
+                "the disk is gone with all that was on it: somebody has deleted \
+                 PersistentVolumeClaim {name}, and CDI has made another in its place, which is as \
+                 {origin} is: {formers}restore it from a snapshot (spec.restore.snapshot) or from \
+                 a backup, delete the VM, or take the disk as it is now (kubectl annotate \
+                 kitevirtualmachine -n {} {} {key}={})",
+                vm.namespace,
+                vm.name,
+                had.unwrap_or_default()
+            );
+            ("DiskLost", message)
+        }
         Loss::Gone(kind) => {
             let (key, uid) = (labels::REPLACE_DISK, uid(vm, seen).unwrap_or_default());
             let (origin, namespace) = (origin::kind_and_name(vm), vm.namespace);

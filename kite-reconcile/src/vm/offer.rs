@@ -23,7 +23,7 @@ use kube::ResourceExt as _;
 use super::{
     draft::{Obstacle, VmDraft},
     expiry::later,
-    judge::DiskState,
+    lost,
     observe::Observed,
 };
 use crate::{
@@ -100,8 +100,7 @@ impl OfferSeen {
 /// Whether the VM has had what was offered. Its status remembers the disk to the
 /// end, also while the VM is deleted.
 pub(crate) fn is_fulfilled(vm: &KiteVirtualMachine) -> bool {
-    let disk = vm.status.as_ref().and_then(|status| status.disk.as_ref());
-    disk.is_some_and(|disk| disk.phase.as_deref() == Some("Succeeded"))
+    lost::had_data(vm).is_some()
 }
 
 /// Whether all that is to be noted of the offer is noted, as the VM's status says.
@@ -150,7 +149,7 @@ fn is_no_later(offer: &KiteVirtualMachineOffer, vm: &Vm<'_>, seen: &Observed) ->
 fn has_it(vm: &Vm<'_>, seen: &Observed) -> bool {
     let status = vm.object.status.as_ref();
     let unread = status.and_then(|status| status.unreadable.as_ref());
-    DiskState::of(seen.own_disk(vm)) == DiskState::Filled
+    seen.own_disk(vm).is_some_and(lost::had_its_data)
         || is_fulfilled(vm.object)
         // What it had, nobody can read: an offer is not to be had twice.
         || unread.is_some_and(|unread| unread.keeps("disk"))

@@ -50,7 +50,11 @@ fn is_stuck(vm: &Vm<'_>, seen: &Observed) -> bool {
     let had_data = told.is_some_and(|told| told.uid.is_some() && told.uid == disk.metadata.uid);
     // A guest that runs writes to something.
     let is_used = judge::runs(seen.instance.as_ref());
-    is_under_way && !had_data && !is_used && reports::of_disk(disk).is_some()
+    is_under_way
+        && !had_data
+        && !lost::had_its_data(disk)
+        && !is_used
+        && reports::of_disk(disk).is_some()
 }
 
 /// Whether another disk differs in what can mend it: a larger size, or another class.

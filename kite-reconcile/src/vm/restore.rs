@@ -34,7 +34,7 @@ use super::{
     decided::Deed,
     disks::{AHEAD, Known, View},
     draft::{SOON, Seen, VmDraft},
-    image,
+    image, lost,
     observe::Observed,
     quota,
 };
@@ -261,6 +261,9 @@ fn step(draft: &mut VmDraft<'_>, deed: Deed) -> Option<Step> {
             // Of the first one its VM's status tells that.
             render::copy_of(disk)?;
             let claim = seen.claim_of(&disk.name_any())?;
+            if lost::remade(vm, disk, Some(claim)).is_some() {
+                return None;
+            }
             let uid = claim.metadata.uid.clone();
             Change::Apply(noted(vm, disk, |notes| notes.has_run_on = uid).into())
         }
@@ -424,9 +427,14 @@ fn words(of: Option<&DataVolume>) -> String {
 pub(super) fn decides(seen: &Observed, desired: &DataVolume) -> bool {
     let name = desired.name_any();
     let stored = seen.all_disks().find(|it| it.name_any() == name);
-    let notes = DiskNotes::of(&desired.metadata);
+    let of = |disk: &DataVolume| DiskNotes {
+        // By which nothing is decided.
+        has_its_data: false,
+        ..DiskNotes::of(&disk.metadata)
+    };
+    let notes = of(desired);
     match stored {
-        Some(stored) => DiskNotes::of(&stored.metadata) != notes,
+        Some(stored) => of(stored) != notes,
         // What is copied must not be on its way out.
         None => notes != DiskNotes::default() || render::copy_of(desired).is_some(),
     }

@@ -28,7 +28,7 @@ use super::{
     disks::View,
     draft::{Seen, VmDraft},
     expiry::whole_seconds,
-    lost,
+    lost::{self, Loss},
     observe::Observed,
 };
 use crate::{
@@ -433,6 +433,9 @@ fn pause(view: &View<'_>, seen: &Observed) -> Option<&'static str> {
     }
     let known = view.seen();
     let present = known.current().and_then(|(_, disk)| disk);
+    if lost::loss(view.vm, seen) == Some(Loss::Remade) {
+        return Some("of a disk that is another than the guest had");
+    }
     let is_proven = match present {
         Some(disk) if disk.is_leaving => return Some("of a disk that is being deleted"),
         Some(disk) => disk.is_proven,

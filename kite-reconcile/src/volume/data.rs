@@ -4,7 +4,7 @@ use k8s_openapi::{
     api::core::v1::PersistentVolumeClaim, apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
 use kite_core::{cdi::DataVolume, cluster::Object, crd::VolumeDisk, quantity::Bytes};
-use kite_render::Volume;
+use kite_render::{Volume, restore::DiskNotes};
 use kube::api::ObjectMeta;
 
 use super::observe::Observed;
@@ -45,6 +45,7 @@ impl<'a> Data<'a> {
             return match (disk, told) {
                 (Some(disk), _) if is_leaving(disk) => Self::Leaving(DISK),
                 (_, Some(_)) => Self::Lost,
+                (Some(disk), None) if has_its_data(disk) => Self::Lost,
                 (Some(disk), None) => Self::Begun(disk),
                 (None, None) => Self::None,
             };
@@ -184,6 +185,11 @@ pub(super) fn is_its(
 pub(super) fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     let mut owners = metadata.owner_references.iter().flatten();
     owners.find(|it| it.controller == Some(true))
+}
+
+/// Whether it has been filled, by which CDI makes no other claim for it.
+pub(super) fn has_its_data(disk: &DataVolume) -> bool {
+    DiskNotes::of(&disk.metadata).has_its_data
 }
 
 pub(super) fn is_leaving<K: Object>(object: &K) -> bool {

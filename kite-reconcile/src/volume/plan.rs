@@ -14,7 +14,7 @@ use kite_render::{Volume, disk, volume as render};
 use kube::api::PropagationPolicy;
 
 use super::{
-    data::{Data, controller, is_its, is_leaving, is_own},
+    data::{Data, controller, has_its_data, is_its, is_leaving, is_own},
     observe::Observed,
     share::{Share, share},
 };
@@ -174,8 +174,9 @@ impl Draft<'_> {
             .as_ref()
             .and_then(|it| it.disk.as_ref());
         let is_filled = DiskState::of(Some(stored)) == DiskState::Filled;
-        if is_filled && told.is_some_and(|it| it.claim_uid.is_some()) {
-            render::has_its_data(&mut desired);
+        let is_whole = is_filled && told.is_some_and(|it| it.claim_uid.is_some());
+        if is_whole || has_its_data(stored) {
+            disk::has_its_data(&mut desired.metadata);
         }
         if !is_applied(&desired, stored) {
             let apply = Change::Apply(guarded(&desired, Some(stored)).into());

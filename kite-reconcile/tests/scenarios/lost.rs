@@ -3,7 +3,8 @@
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use kite_core::{
-    cdi::DataVolume,
+    cdi::{DataVolume, HAS_ITS_DATA},
+    cluster::{Cluster as _, FieldManager, ObjectKey},
     conditions::find,
     crd::{KiteVirtualMachine, VmPhase},
     kubevirt::VirtualMachineInstance,
@@ -163,17 +164,119 @@ async fn a_disk_that_was_deleted_is_told_and_no_other_comes_by_itself() {
     assert_ne!(disk(&world).await.unwrap().uid(), made.uid());
 }
 
+/// As of a VM from before disks were told that they have their data, or of which somebody has
+/// taken that off.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_cdi_makes_anew_is_not_taken_for_the_one_that_was() {
+    let world = running().await;
+    let made = disk(&world).await.unwrap();
+    let had = claim(&world).await.unwrap();
+    let had_uid = had.uid().unwrap();
+    world.delete(&had).await;
+    world.settle().await;
+    let forgotten = json!({"metadata": {"annotations": {HAS_ITS_DATA: null}}});
+    world.edit(&made, forgotten).await;
+    let off = power(&world, "Off").await;
+    let anew = claim(&world).await.expect("CDI makes another");
+    assert_ne!(anew.uid(), had.uid());
+    let (reason, message) = says(&off, "DiskReady");
+    assert_eq!(reason, "DiskLost");
+    assert!(message.contains("CDI has made another"), "{message}");
+    let disk_told = |vm: &KiteVirtualMachine| vm.status.clone().unwrap().disk.unwrap();
+    assert_eq!(disk_told(&off).uid, made.uid());
+    let on = power(&world, "On").await;
+    assert_eq!(says(&on, "Ready").0, "DiskLost");
+    assert_eq!(disk_told(&on).has_run_on.as_ref(), Some(&had_uid));
+
+    // It is taken where somebody says so, as it is.
+    let disk_uid = made.uid().unwrap();
+    assert_eq!(
+        says(&replace(&world, &disk_uid).await, "Ready").0,
+        "DiskLost"
+    );
+    let vm = replace(&world, &had_uid).await;
+    assert_eq!(says(&vm, "Ready").0, "Running", "{:#?}", vm.status);
+    assert_eq!(disk(&world).await.unwrap().uid(), made.uid());
+    assert_eq!(claim(&world).await.unwrap().uid(), anew.uid());
+    assert_eq!(disk_told(&vm).has_run_on, anew.uid());
+    assert!(has_its_data(&disk(&world).await.unwrap()));
+}
+
+/// A guest that was started from one is told of, too.
+#[tokio::test(start_paused = true)]
+async fn a_guest_that_runs_on_a_claim_that_was_made_anew_is_told_of() {
+    let world = running().await;
+    let had = claim(&world).await.unwrap();
+    // As if all of it had happened while no controller ran.
+    let ran_on = json!({"status": {"disk": {"hasRunOn": "another"}}});
+    let key = ObjectKey::namespaced(ANN, "web");
+    let told = world.cluster.merge_patch_status::<KiteVirtualMachine>(
+        FieldManager::new("person"),
+        &key,
+        &ran_on,
+    );
+    told.await.unwrap();
+    world.settle().await;
+    let vm = world.vm("web").await;
+    assert_eq!(phase(&vm), VmPhase::Running, "it runs as long as it runs");
+    for condition in ["DiskReady", "Ready"] {
+        assert_eq!(says(&vm, condition).0, "DiskLost");
+    }
+    let vm = replace(&world, "another").await;
+    assert_eq!(says(&vm, "Ready").0, "Running");
+    assert_eq!(vm.status.unwrap().disk.unwrap().has_run_on, had.uid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_says_that_it_has_its_data_once_it_has() {
+    let world = World::with_ann().await;
+    let fills = &world.stage.fills_disks;
+    fills.store(false, std::sync::atomic::Ordering::SeqCst);
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    assert!(!has_its_data(&disk(&world).await.unwrap()));
+    let world = running().await;
+    assert!(has_its_data(&disk(&world).await.unwrap()));
+}
+
+fn has_its_data(disk: &DataVolume) -> bool {
+    disk.annotations().contains_key(HAS_ITS_DATA)
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_disk_that_comes_back_from_a_backup_is_taken() {
     let world = running().await;
     power(&world, "Off").await;
     let made = disk(&world).await.unwrap();
+    let claim_made = claim(&world).await.unwrap();
     world.delete(&made).await;
     world.settle().await;
     assert_eq!(says(&world.vm("web").await, "Ready").0, "DiskLost");
     world.create(restorable(&made)).await;
-    world.settle().await;
     let vm = power(&world, "On").await;
+    // Nothing is made from the image for it.
+    assert_eq!(says(&vm, "Ready").0, "DiskLost");
+    assert_eq!(claim(&world).await, None);
+
+    // What a backup brings back belongs to nobody. CDI asks whose data it is.
+    let mut back = claim_made.clone();
+    let meta = &mut back.metadata;
+    (meta.uid, meta.resource_version, meta.creation_timestamp) = (None, None, None);
+    (meta.owner_references, meta.managed_fields) = (None, None);
+    (meta.finalizers, meta.annotations) = (None, None);
+    back.status = None;
+    let spec = back.spec.as_mut().unwrap();
+    (spec.volume_name, spec.data_source, spec.data_source_ref) = (None, None, None);
+    world.create(back).await;
+    world.settle().await;
+    let (reason, message) = says(&world.vm("web").await, "DiskReady");
+    assert_eq!(reason, "DiskLost");
+    let (_, asked) = message.split_once("-n kite-user-ann web-disk ").unwrap();
+    let (key, value) = asked.trim_end_matches(')').split_once('=').unwrap();
+    let said = json!({"metadata": {"annotations": {key: value}}});
+    world.edit(&claim(&world).await.unwrap(), said).await;
+    world.settle().await;
+    let vm = world.vm("web").await;
     assert_eq!(says(&vm, "Ready").0, "Running", "{:#?}", vm.status);
     assert_eq!(
         vm.status.unwrap().disk.unwrap().uid,

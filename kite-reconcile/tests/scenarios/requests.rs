@@ -189,15 +189,19 @@ fn total(asked: &BTreeMap<String, usize>) -> usize {
     asked.values().sum()
 }
 
+/// Two of the requests say of the disk that it has its data, once it has.
 #[tokio::test(start_paused = true)]
-async fn a_vm_costs_its_objects_and_four_requests_more() {
+async fn a_vm_costs_its_objects_and_six_requests_more() {
     for rules in [Rules::instant(), demo_rules()] {
         let world = Counted::start(rules).await;
         let asked = world.asked_for_a_second().await;
         // The user's usage among them.
-        assert!(total(&asked) <= RENDERED + 4, "{asked:#?}");
-        let reads = asked.keys().filter(|what| what.starts_with("get ")).count();
-        assert_eq!(reads, 0, "{asked:#?}");
+        assert!(total(&asked) <= RENDERED + 6, "{asked:#?}");
+        let reads = asked.iter().filter(|(what, _)| what.starts_with("get "));
+        assert!(
+            reads.map(|(_, times)| times).sum::<usize>() <= 1,
+            "{asked:#?}"
+        );
         world.end().await;
     }
 }
@@ -214,8 +218,8 @@ async fn a_vm_whose_disk_takes_its_time_costs_three_writes_more() {
     let rules = demo_rules().with_delays(slow);
     let world = Counted::start(rules.with_steps(stages::DISK_STEP, 1)).await;
     let asked = world.asked_for_a_second().await;
-    assert!(total(&asked) <= RENDERED + 4 + 3, "{asked:#?}");
-    assert!(total(&asked) > RENDERED + 4, "it took no time: {asked:#?}");
+    assert!(total(&asked) <= RENDERED + 6 + 3, "{asked:#?}");
+    assert!(total(&asked) > RENDERED + 6, "it took no time: {asked:#?}");
     world.end().await;
 }
 

@@ -211,6 +211,36 @@ pub fn disk_deleted(copies: usize) -> Builder {
     })
 }
 
+/// Somebody deletes the claim of a VM's disk behind its back. Neither Kite nor CDI makes another
+/// until it is asked for.
+pub fn claim_deleted(copies: usize) -> Builder {
+    inhabited(copies).scenario(async |world| {
+        let web = world.create(&vm("ann", "web")).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        let claim: Option<PersistentVolumeClaim> = world.get(ANN, "web-disk").await?;
+        let disk: Option<DataVolume> = world.get(ANN, "web-disk").await?;
+        let (Some(claim), Some(disk)) = (claim, disk) else {
+            world.expect(false, "the VM has a disk and its claim").await;
+            return Ok(());
+        };
+        world.delete(&claim).await?;
+        world.settle().await?;
+        world
+            .patch(&web, json!({"spec": {"powerState": "Off"}}))
+            .await?;
+        settle_in(&world, &web, VmPhase::Stopped).await?;
+        world
+            .patch(&web, json!({"spec": {"powerState": "On"}}))
+            .await?;
+        settle_in(&world, &web, VmPhase::Failed).await?;
+        let found: Option<PersistentVolumeClaim> = world.get(ANN, "web-disk").await?;
+        world.expect(found.is_none(), "no other claim comes").await;
+        let asked = json!({"metadata": {"annotations": {labels::REPLACE_DISK: disk.uid()}}});
+        world.patch(&web, asked).await?;
+        settle_in(&world, &web, VmPhase::Running).await
+    })
+}
+
 /// A VM is deleted while its disk is being filled. What KubeVirt says until then
 /// depends on whether it or CDI looked at the VM first.
 pub fn deleted_while_filling(copies: usize) -> Builder {

@@ -30,7 +30,6 @@ fn stage(copies: usize) -> Builder {
     with_snapshots(copies)
         // Who deletes what is on storage has it gone, and it is told as lost.
         .protect_from_rivals("volumesnapshots.snapshot.storage.k8s.io")
-        .protect_from_rivals("datavolumes.cdi.kubevirt.io")
         .protect_from_rivals("virtualmachines.kubevirt.io")
         // Another one of the name shows another day.
         .protect_from_rivals("kitesnapshots.hy3ons.github.io")

@@ -257,6 +257,7 @@ fn builder(copies: usize) -> Builder {
         // Whoever deletes a disk's claim has its data deleted, and it cannot be had
         // back: it stays marked until its VM stops.
         .protect_from_rivals("persistentvolumeclaims")
+        .protect_from_rivals("datavolumes.cdi.kubevirt.io")
         // An offer that is deleted and made again is another offer.
         .protect_from_rivals("kitevirtualmachineoffers.hy3ons.github.io")
         // One binary runs all of them.

@@ -278,6 +278,7 @@ sweeps!(
     scenarios::vm_edits,
     scenarios::vm_deletion,
     scenarios::disk_deleted,
+    scenarios::claim_deleted,
     scenarios::deleted_while_filling,
     scenarios::deleted_on_the_way,
     scenarios::recreation,

@@ -18,9 +18,6 @@ use crate::{
 
 fn stage(copies: usize) -> Builder {
     with_volumes(copies)
-        // Who deletes the disk has it gone, and it is told as lost.
-        .protect_from_rivals("datavolumes.cdi.kubevirt.io")
-        .protect_from_rivals("persistentvolumeclaims")
         .protect_from_rivals("virtualmachines.kubevirt.io")
         .protect_from_rivals("kitevolumes.hy3ons.github.io")
         .ignore_field("PersistentVolume", "/spec/claimRef")

@@ -10,6 +10,9 @@ use super::smart_clone::{FINALIZER, SOURCE_NAMESPACE};
 use super::status::Family;
 use crate::kinds::DATA_VOLUME;
 
+/// On a claim: uid of the `DataVolume` that it was made for.
+pub(super) const CREATED_FOR: &str = "cdi.kubevirt.io/createdForDataVolume";
+
 /// What a file system takes of its volume, by CDI's default.
 const OVERHEAD: f64 = 0.055;
 const MIB: f64 = 1024.0 * 1024.0;
@@ -100,7 +103,10 @@ pub(super) fn claim_of(
             "name": volume.metadata.name,
             "namespace": volume.metadata.namespace,
             "labels": labels(volume),
-            "annotations": {"cdi.kubevirt.io/storage.usePopulator": "true"},
+            "annotations": {
+                "cdi.kubevirt.io/storage.usePopulator": "true",
+                CREATED_FOR: uid(volume),
+            },
             "ownerReferences": [controller_reference(&DATA_VOLUME, volume)],
         },
         "spec": claim,

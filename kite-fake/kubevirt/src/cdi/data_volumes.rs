@@ -105,17 +105,19 @@ impl Actor for DataVolumes {
             return Ok(Next::Done);
         }
         let phase = text(&volume, "/status/phase");
-        if phase == "Succeeded" || phase == "Failed" {
+        if phase == "Failed" {
             return Ok(Next::Done);
         }
-        Disk {
+        let disk = Disk {
             context,
             objects,
             key,
             volume: &volume,
+        };
+        if phase == "Succeeded" && !disk.has_lost_its_claim().await? {
+            return Ok(Next::Done);
         }
-        .advance()
-        .await
+        disk.advance().await
     }
 }
 
@@ -204,6 +206,13 @@ impl Disk<'_> {
         }
     }
 
+    /// Whether it was filled, and its claim is gone: another is made, and filled.
+    async fn has_lost_its_claim(&self) -> Result<bool, ActorError> {
+        let space = self.key.namespace.as_deref();
+        let claim = self.objects.find(&CLAIM, space, &self.key.name).await?;
+        Ok(claim.is_none())
+    }
+
     /// A claim that somebody else has filled for this disk becomes its own.
     async fn adopt(&self) -> Result<Option<Next>, ActorError> {
         let meta = &self.volume.metadata;
@@ -218,12 +227,25 @@ impl Disk<'_> {
         };
         let Some(found) = objects.get(&key).await? else {
             // One that is told of is waited for.
-            return Ok(claim.map(|_| Next::Done));
+            let standing = Standing::Pending {
+                reason: String::new(),
+                message: String::new(),
+            };
+            return match claim {
+                Some(_) => self.stand(Family::Import, &standing).await.map(Some),
+                None => Ok(None),
+            };
         };
         let filled_for = found.metadata.annotations.as_ref();
         let filled_for = filled_for.and_then(|a| a.get(POPULATED_FOR));
-        if claim.is_none() && filled_for.is_none_or(|name| *name != self.key.name) {
+        let is_filled = filled_for.is_some_and(|name| *name == self.key.name);
+        let is_own = is_controlled_by(&found, uid(self.volume));
+        if claim.is_none() && !is_filled {
             return Ok(None);
+        }
+        if !is_filled && !is_own {
+            // Whose data it has, nobody has said.
+            return Ok(Some(Next::Done));
         }
         let unowned = found
             .metadata

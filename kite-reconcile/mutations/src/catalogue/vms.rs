@@ -9,6 +9,7 @@ const DRAFT: &str = "kite-reconcile/src/vm/draft.rs";
 const DELETE: &str = "kite-reconcile/src/vm/delete.rs";
 const ACCESS: &str = "kite-reconcile/src/vm/access.rs";
 const DISK: &str = "kite-reconcile/src/vm/disk.rs";
+const LOST: &str = "kite-reconcile/src/vm/lost.rs";
 const EXPOSED: &str = "kite-reconcile/src/vm/exposed.rs";
 const IMAGE: &str = "kite-reconcile/src/vm/image.rs";
 const STANDING: &str = "kite-reconcile/src/standing.rs";
@@ -61,7 +62,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "lost-disk-made-anew",
         what: "makes a disk with data anew from the image when it is gone",
-        file: "kite-reconcile/src/vm/lost.rs",
+        file: LOST,
         edits: &[(
             "let lost = whatever_lost(vm, seen)?;",
             "let lost = whatever_lost(vm, seen).filter(|_| false)?;",
@@ -69,12 +70,39 @@ pub(super) const ALL: &[Mutation] = &[
         first: (Scenarios, "lost::"),
     },
     Mutation {
+        name: "disk-said-to-have-its-data-early",
+        what: "says of a disk that it has its data before it has",
+        file: LOST,
+        edits: &[(
+            "DiskState::of(Some(disk)) == DiskState::Filled\n        && !leaves",
+            "!leaves",
+        )],
+        first: (Scenarios, "lost::"),
+    },
+    Mutation {
+        name: "disk-not-said-to-have-its-data",
+        what: "has CDI make a claim anew that is gone with all data",
+        file: DISK,
+        edits: &[("notes.has_its_data |= is_told &&", "notes.has_its_data |= false && is_told &&")],
+        first: (Scenarios, "lost::"),
+    },
+    Mutation {
+        name: "remade-claim-taken-for-the-disk",
+        what: "starts a VM from a claim that CDI has made in the place of its own",
+        file: LOST,
+        edits: &[(
+            "&& claim.uid.as_deref() != Some(&had);",
+            "&& claim.uid.as_deref() != Some(&had)\n        && false;",
+        )],
+        first: (Scenarios, "lost::a_claim_that_cdi"),
+    },
+    Mutation {
         name: "stuck-disk-with-data-made-anew",
         what: "deletes a disk with data that CDI says something bad of, to make a larger one",
         file: "kite-reconcile/src/vm/remake.rs",
         edits: &[(
-            "is_under_way && !had_data && !is_used && reports::of_disk(disk).is_some()",
-            "is_under_way && (!had_data || !is_used || reports::of_disk(disk).is_some())",
+            "&& !had_data\n        && !lost::had_its_data(disk)\n        && !is_used",
+            "&& (!had_data || !lost::had_its_data(disk) || !is_used)",
         )],
         first: (Scenarios, "blocked::"),
     },

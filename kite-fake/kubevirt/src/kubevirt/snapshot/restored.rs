@@ -104,6 +104,9 @@ pub(super) fn claim(
     }
     annotations[RESTORE_NAME] = json!(restore.metadata.name);
     annotations[LAST_RESTORE] = json!(mark(restore));
+    if entry["dataVolumeName"].is_string() {
+        annotations["cdi.kubevirt.io/storage.populatedFor"] = entry["dataVolumeName"].clone();
+    }
     let mut labels = match &before["metadata"]["labels"] {
         Value::Object(labels) => Value::Object(labels.clone()),
         _ => json!({}),

@@ -359,7 +359,7 @@ impl Giving<'_> {
             return Ok(Some(self.tell_in(status, true, done, ready).await?));
         };
         let mut waiting = false;
-        for entry in told {
+        for (at, entry) in told.iter().enumerate() {
             let name = entry["persistentVolumeClaim"].as_str().unwrap_or_default();
             match self.objects.find(&CLAIM, self.namespace(), name).await? {
                 None => {
@@ -367,6 +367,14 @@ impl Giving<'_> {
                     waiting = true;
                 }
                 Some(claim) if is_in_place(self.restore) && !is_by(&claim, self.restore) => {
+                    let disk = owning_disk(&claim);
+                    if let Some(disk) = disk.filter(|_| entry["dataVolumeName"].is_null()) {
+                        // By which the disk takes up the claim that is made for it.
+                        let mut status = self.status();
+                        status["restores"] = json!(told);
+                        status["restores"][at]["dataVolumeName"] = json!(disk);
+                        return Ok(Some(self.tell_in(status, true, done, ready).await?));
+                    }
                     if !is_deleting(&claim) {
                         self.make_room(&claim).await?;
                     }
@@ -384,10 +392,8 @@ impl Giving<'_> {
     /// A claim that another one takes the place of. Its `DataVolume` is told not
     /// to make one by itself.
     async fn make_room(&self, claim: &DynamicObject) -> Result<(), ActorError> {
-        let owners = claim.metadata.owner_references.iter().flatten();
-        let disk = owners.into_iter().find(|o| o.kind == "DataVolume");
-        if let Some(disk) = disk {
-            let key = Key::new(&DATA_VOLUME, self.namespace(), &disk.name);
+        if let Some(disk) = owning_disk(claim) {
+            let key = Key::new(&DATA_VOLUME, self.namespace(), disk);
             let name = claim.metadata.name.clone();
             let annotation = json!({"cdi.kubevirt.io/storage.prePopulated": name});
             let patch = json!({"metadata": {"annotations": annotation}});
@@ -407,7 +413,9 @@ impl Giving<'_> {
             .map(|s| text(s, "/status/restoreSize"))
             .filter(|size| !size.is_empty());
         let unowned = text(self.restore, "/spec/volumeOwnershipPolicy") == "None";
-        let owner = self.target.as_ref().filter(|_| !unowned).map(|target| {
+        let is_of_disk = entry["dataVolumeName"].is_string();
+        let owner = self.target.as_ref().filter(|_| !unowned && !is_of_disk);
+        let owner = owner.map(|target| {
             let mut owner = controller_reference(&VIRTUAL_MACHINE, target);
             owner["controller"] = json!(false);
             owner
@@ -581,4 +589,11 @@ fn obsolete(target: &DynamicObject, machine: &Value) -> Vec<String> {
     let mut before = names(&target.data["spec"]);
     before.retain(|name| !kept.contains(name));
     before
+}
+
+/// The `DataVolume` that a claim is of.
+fn owning_disk(claim: &DynamicObject) -> Option<&str> {
+    let mut owners = claim.metadata.owner_references.iter().flatten();
+    let disk = owners.find(|owner| owner.kind == "DataVolume");
+    disk.map(|owner| owner.name.as_str())
 }
