@@ -373,6 +373,9 @@ pub struct VirtualMachineInstanceStatus {
     /// `Pending`, `Scheduling`, `Scheduled`, `Running`, `Succeeded`, `Failed`, `Unknown`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
+    /// When it came to each of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phase_transition_timestamps: Vec<PhaseTransition>,
     /// The node on which it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,

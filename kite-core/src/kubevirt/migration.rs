@@ -55,6 +55,14 @@ pub struct PhaseTransition {
     pub phase_transition_timestamp: Option<String>,
 }
 
+impl PhaseTransition {
+    /// When something came to this phase, if that is among its transitions.
+    pub fn time_of<'a>(all: &'a [Self], phase: &str) -> Option<&'a str> {
+        let time = all.iter().find(|it| it.phase.as_deref() == Some(phase))?;
+        time.phase_transition_timestamp.as_deref()
+    }
+}
+
 impl VirtualMachineInstanceMigration {
     /// Whether it has ended, well or not.
     pub fn is_over(&self) -> bool {
@@ -76,13 +84,8 @@ impl VirtualMachineInstanceMigration {
 
     /// When it came to its present phase, as far as that is told.
     pub fn since(&self) -> Option<&str> {
-        let phase = self.phase()?;
-        let mut times = self
-            .status
-            .iter()
-            .flat_map(|it| &it.phase_transition_timestamps);
-        let time = times.find(|it| it.phase.as_deref() == Some(phase))?;
-        time.phase_transition_timestamp.as_deref()
+        let times = &self.status.as_ref()?.phase_transition_timestamps;
+        PhaseTransition::time_of(times, self.phase()?)
     }
 
     fn phase(&self) -> Option<&str> {

@@ -7,7 +7,7 @@ use kite_core::{
     cdi::DataVolume,
     conditions::{self, NewCondition},
     crd::{DiskStatus, KiteVirtualMachineStatus, vm_condition::DISK_READY},
-    kubevirt::VirtualMachineInstance,
+    kubevirt::{PhaseTransition, VirtualMachineInstance},
     quantity::Bytes,
 };
 use kite_render::{
@@ -117,9 +117,10 @@ fn claim_in_use(seen: &Observed) -> Option<String> {
     runs_on(instance, claim).then(|| claim.metadata.uid.clone())?
 }
 
-/// Whether an instance runs on this claim, and not on a former one of its name.
+/// Whether an instance runs on this claim, and not on a former one of its name. It may have
+/// waited for the claim to be made.
 pub(crate) fn runs_on(instance: &VirtualMachineInstance, claim: &PersistentVolumeClaim) -> bool {
-    if instance.metadata.creation_timestamp < claim.metadata.creation_timestamp {
+    if began(instance) < claim.metadata.creation_timestamp.as_ref().map(|it| it.0) {
         return false;
     }
     let status = instance.status.as_ref();
@@ -127,6 +128,15 @@ pub(crate) fn runs_on(instance: &VirtualMachineInstance, claim: &PersistentVolum
     let mut volumes = instance.spec.volumes.iter();
     status.is_some_and(|it| it.phase.as_deref() == Some("Running"))
         && volumes.any(|it| it.data_volume.as_ref().is_some_and(|it| it.name == name))
+}
+
+/// When the launcher of an instance had its disks: when the guest itself began, `KubeVirt` does
+/// not tell.
+fn began(instance: &VirtualMachineInstance) -> Option<jiff::Timestamp> {
+    let times = &instance.status.as_ref()?.phase_transition_timestamps;
+    let told = PhaseTransition::time_of(times, "Scheduled").and_then(|it| it.parse().ok());
+    let made = &instance.metadata.creation_timestamp;
+    told.or_else(|| made.as_ref().map(|it| it.0))
 }
 
 /// Has the disk grow, after all else, because storage may not be able to: see

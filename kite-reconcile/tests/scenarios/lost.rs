@@ -1,6 +1,8 @@
 //! What a VM cannot do without, and somebody has deleted behind its back: its disk
 //! with all that is on it, and its keys.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use kite_core::{
     cdi::{DataVolume, HAS_ITS_DATA},
@@ -122,11 +124,15 @@ async fn a_claim_that_was_deleted_is_told_and_no_other_comes_by_itself() {
         says(&replace(&world, "another").await, "Ready").0,
         "DiskLost"
     );
+    // What is to run has waited for it for a while.
+    tokio::time::sleep(Duration::from_secs(10)).await;
     let anew = replace(&world, &uid).await;
     assert_eq!(says(&anew, "Ready").0, "Running", "{:#?}", anew.status);
     let new = disk(&world).await.unwrap();
     assert_ne!(new.uid(), made.uid());
-    assert_eq!(anew.status.unwrap().disk.unwrap().uid, new.uid());
+    let told = anew.status.unwrap().disk.unwrap();
+    assert_eq!(told.uid, new.uid());
+    assert_eq!(told.has_run_on, claim(&world).await.unwrap().uid());
 
     // Once: the next loss is another.
     world.delete(&claim(&world).await.unwrap()).await;

@@ -214,7 +214,9 @@ pub fn disk_deleted(copies: usize) -> Builder {
 /// Somebody deletes the claim of a VM's disk behind its back. Neither Kite nor CDI makes another
 /// until it is asked for.
 pub fn claim_deleted(copies: usize) -> Builder {
-    inhabited(copies).scenario(async |world| {
+    // A machine that goes is not made again before there is a disk.
+    let stage = inhabited(copies).protect_from_rivals("virtualmachines.kubevirt.io");
+    stage.scenario(async |world| {
         let web = world.create(&vm("ann", "web")).await?;
         settle_in(&world, &web, VmPhase::Running).await?;
         let claim: Option<PersistentVolumeClaim> = world.get(ANN, "web-disk").await?;

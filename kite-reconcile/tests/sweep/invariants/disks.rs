@@ -30,12 +30,17 @@ pub(super) fn always(builder: Builder) -> Builder {
 
 fn disks_stay(state: &Snapshot, event: &Event) -> bool {
     let is_disk = matches!(event.kind.as_str(), "DataVolume" | "PersistentVolumeClaim");
-    if !is_disk || !is_deletion(event) || by_others(event) {
+    // How that began was judged then.
+    let was_going = event.previous.as_ref().is_some_and(|it| it.is_deleting());
+    if !is_disk || !is_deletion(event) || by_others(event) || was_going {
         return true;
     }
     let Some(vm_name) = vm_of_disk(&event.name) else {
         return true;
     };
+    if is_replaced(state, event, vm_name) {
+        return true;
+    }
     // The claim follows its DataVolume, about which was asked before.
     if event.kind == "PersistentVolumeClaim" {
         let disk = find(state, CDI, "datavolumes", &event.namespace, &event.name);
@@ -56,6 +61,21 @@ fn disks_stay(state: &Snapshot, event: &Event) -> bool {
     let pointed = machine.and_then(|it| root_of(it, "/spec/template/spec/volumes"));
     let is_another = pointed.is_some_and(|it| it != event.name);
     is_another || !is_kept(state, &event.namespace, vm_name)
+}
+
+/// Whether a disk has lost its claim, and somebody has asked for another one in its place.
+fn is_replaced(state: &Snapshot, event: &Event, vm_name: &str) -> bool {
+    let claim = find(
+        state,
+        "",
+        "persistentvolumeclaims",
+        &event.namespace,
+        &event.name,
+    );
+    let asked = vm(state, &event.namespace, vm_name);
+    let asked = asked.map(|it| text(&it.value()["metadata"]["annotations"][labels::REPLACE_DISK]));
+    let is_asked = asked == Some(event.object.meta("uid"));
+    event.kind == "DataVolume" && claim.is_none() && is_asked
 }
 
 /// The VM whose disk has this name.
@@ -255,5 +275,9 @@ fn disks_go_unused(state: &Snapshot, event: &Event) -> bool {
     let namespace = find(state, "", "namespaces", "", namespace);
     let with_all =
         namespace.is_some_and(|it| it.is_deleting()) && event.by == "kube-controller-manager";
-    is_foreign || with_all || by_others(event) || (machine.is_none() && instance.is_none())
+    is_foreign
+        || with_all
+        || by_others(event)
+        || is_replaced(state, event, vm_name)
+        || (machine.is_none() && instance.is_none())
 }
