@@ -66,6 +66,7 @@
 //! | [`kinds`] | how its kinds are watched and kept |
 //! | [`claims`] | login names, domains, usernames and addresses of which there can be one |
 //! | [`kept`] | for how long those are kept that were given back |
+//! | [`siblings`] | what else a user has, by which a quota is judged |
 //! | [`matches`](mod@matches) | whether an apply would change anything |
 //! | [`objects`] | all kinds that are written, as one type |
 //! | [`keys`] | where new key pairs come from |
@@ -103,6 +104,7 @@ mod refused;
 mod reports;
 mod room;
 mod run;
+pub mod siblings;
 mod slots;
 pub mod snapshot;
 mod stage;

@@ -32,6 +32,7 @@ use crate::{
     Error,
     context::{Context, Tools},
     plan::{Outcome, Plan, Refusal},
+    siblings,
 };
 use kite_runtime::plan::{Planner, reconcile as reconcile_by_plan};
 
@@ -82,7 +83,7 @@ impl<'a> Planner for Snapshots<'a> {
     }
 
     fn is_current(&self, observed: &Observed) -> bool {
-        observed.siblings_are_current || observed.siblings.is_empty()
+        observed.siblings.are_known()
     }
 
     async fn look_at_others<C: Cluster>(
@@ -91,7 +92,8 @@ impl<'a> Planner for Snapshots<'a> {
         observed: &mut Observed,
         cluster: &C,
     ) -> Result<(), Error> {
-        observed.look_at_siblings(object, cluster).await
+        observed.siblings = siblings::live(object, cluster).await?;
+        Ok(())
     }
 
     fn absorb(&self, _: &KiteSnapshot, observed: &mut Observed, outcome: Outcome) {

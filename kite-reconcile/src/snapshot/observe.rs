@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::PersistentVolumeClaim};
 use kite_core::{
     cdi::DataVolume,
-    cluster::{Cluster, ClusterError, ClusterExt as _, Listed, Object, ObjectKey},
+    cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
     crd::{KiteSnapshot, KiteUser, KiteVirtualMachine},
     kubevirt::{VirtualMachine, VirtualMachineInstance},
     labels, names,
@@ -23,12 +23,10 @@ use super::{
 };
 use crate::{
     Error,
-    cache::{
-        reading::{as_known, read_since},
-        uncached,
-    },
+    cache::{reading::as_known, uncached},
     objects::AnyObject,
     plan::{Outcome, Refusal},
+    siblings::{self, Siblings},
     vm::present_disk,
 };
 
@@ -53,11 +51,7 @@ pub struct Observed {
     pub storage: Option<StorageSeen>,
     /// All snapshots in the owner's namespace; only looked at before storage is asked, to
     /// judge the owner's quota.
-    pub siblings: Vec<KiteSnapshot>,
-    /// Why it is not known what they are charged with.
-    pub unread_sibling: Option<String>,
-    /// Whether they were seen as they were when the snapshot was as it was seen, or later.
-    pub siblings_are_current: bool,
+    pub siblings: Siblings<KiteSnapshot>,
     /// What storage was asked for.
     pub taken: Option<VolumeSnapshot>,
     /// The Lease of who may have the VM's guest frozen.
@@ -158,11 +152,7 @@ impl Observed {
         }
         let is_granted = object.status.as_ref().is_some_and(|it| it.granted);
         if self.owner.is_some() && !is_granted {
-            let told = object.metadata.resource_version.as_deref();
-            let since = told.and_then(|version| version.parse().ok());
-            let known = as_known(read_since(since, siblings(cluster, object)));
-            let (found, are_current) = known.await;
-            self.take_siblings(found?, are_current);
+            self.siblings = as_known(siblings::told(object, cluster)).await?;
         }
         Ok(())
     }
@@ -220,33 +210,6 @@ impl Observed {
             None => uncached(find(cluster, object, &source.claim)).await?,
         };
         Ok(())
-    }
-
-    /// Looks at the siblings as the API server knows them.
-    pub(super) async fn look_at_siblings<C: Cluster>(
-        &mut self,
-        object: &KiteSnapshot,
-        cluster: &C,
-    ) -> Result<(), Error> {
-        let found = uncached(siblings(cluster, object)).await?;
-        self.take_siblings(found, true);
-        Ok(())
-    }
-
-    fn take_siblings(&mut self, found: Listed<KiteSnapshot>, are_current: bool) {
-        let of_status = |it: &&KiteSnapshot| {
-            let unread = it.status.as_ref().and_then(|it| it.unreadable.as_ref());
-            unread.is_some_and(|it| it.keeps("size"))
-        };
-        let unread = found.unreadable.first().map(ToString::to_string);
-        let doubtful = found.items.iter().find(of_status);
-        let doubtful = doubtful.map(|it| {
-            let why = it.unreadable().unwrap_or_default();
-            format!("{} cannot be read: {why}", it.name_any())
-        });
-        self.unread_sibling = unread.or(doubtful);
-        self.siblings = found.items;
-        self.siblings_are_current = are_current;
     }
 
     /// Takes in what was refused a while ago.
@@ -348,11 +311,4 @@ async fn owner<C: Cluster>(cluster: &C, namespace: &str) -> Result<Option<KiteUs
         Some(user) => cluster.get_opt(&ObjectKey::cluster(user)).await,
         None => Ok(None),
     }
-}
-
-async fn siblings<C: Cluster>(
-    cluster: &C,
-    of: &KiteSnapshot,
-) -> Result<Listed<KiteSnapshot>, ClusterError> {
-    cluster.list(of.namespace(), &ListParams::default()).await
 }

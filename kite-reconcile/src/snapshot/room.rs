@@ -43,11 +43,15 @@ pub(super) fn room(object: &KiteSnapshot, seen: &Observed, size: &Bytes) -> Room
         Some(_) => return unknown(&format!("KiteUser {user} cannot be read")),
         None => return unknown(&format!("there is no KiteUser {user}")),
     };
-    if let Some(unread) = &seen.unread_sibling {
+    if let Some(unread) = seen.siblings.unread.first() {
         return unknown(&format!("KiteSnapshot {unread}"));
     }
     let limit = quota.snapshot_disk();
-    let others = seen.siblings.iter().filter(|it| it.uid() != object.uid());
+    let others = seen
+        .siblings
+        .all
+        .iter()
+        .filter(|it| it.uid() != object.uid());
     let others = others.map(|it| {
         let charge = it.charge();
         let is_granted = it.status.as_ref().is_some_and(|it| it.granted);
@@ -59,7 +63,7 @@ pub(super) fn room(object: &KiteSnapshot, seen: &Observed, size: &Bytes) -> Room
     });
     let others: Vec<_> = others.collect();
     let (needs, most) = (size.bytes(), limit.bytes());
-    let are_known = seen.siblings_are_current || seen.siblings.is_empty();
+    let are_known = seen.siblings.are_known();
     let others = match judge(needs, most, has_asked, &others, are_known) {
         Verdict::Granted => return Room::Granted,
         Verdict::Ask => return Room::Ask,

@@ -4,7 +4,7 @@ use futures::try_join;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Secret, networking::v1::NetworkPolicy};
 use kite_core::{
     cdi::DataVolume,
-    cluster::{Cluster, ClusterError, ClusterExt as _, Listed, Object, ObjectKey},
+    cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
     conditions,
     crd::{
         KiteImage, KitePlatformSpec, KiteReservation, KiteUser, KiteVirtualMachine,
@@ -283,15 +283,6 @@ pub(super) async fn lacks_certificate<C: Cluster>(
     };
     let found = find::<Secret, C>(cluster, ObjectKey::namespaced(vm.namespace, name));
     Ok(found.await?.is_none())
-}
-
-/// All VMs in the namespace of `vm`.
-pub(super) async fn siblings<C: Cluster>(
-    cluster: &C,
-    vm: &Vm<'_>,
-) -> Result<Listed<KiteVirtualMachine>, ClusterError> {
-    let all = ListParams::default();
-    cluster.list(Some(vm.namespace.to_owned()), &all).await
 }
 
 /// Whether `KubeVirt` is not told yet that the machine is to be off.

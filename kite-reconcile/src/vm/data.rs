@@ -104,7 +104,7 @@ pub(super) async fn look<C: Cluster>(
     }
     let found = look_at_disks(cluster, vm, run, all).await?;
     let disk = found.disk.as_ref();
-    if disk.is_none_or(|it| lost::had_its_data(it) && found.claim.is_none()) {
+    if disk.is_none_or(|it| lost::had(vm, it) && found.claim.is_none()) {
         let again = Box::pin(async {
             let all = find(vm, run.0, cluster).await?;
             look_at_disks(cluster, vm, run, all).await

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kite_core::{
-    cdi::DataVolume,
     conditions::{self, NewCondition},
     crd::{DiskStatus, KiteVirtualMachineStatus, vm_condition::DISK_READY},
     kubevirt::{PhaseTransition, VirtualMachineInstance},
@@ -24,7 +23,7 @@ use super::{
     observe::Observed,
     origin,
     quota::{self, Field, Share},
-    remake,
+    remake, restore,
 };
 use crate::{
     disk_claim::{Growth, Overhead, claim_size, growth, is_bound},
@@ -48,7 +47,14 @@ pub(super) struct Disk;
 impl Stage<VmDraft<'_>> for Disk {
     fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         // What is left of a VM that has lost its disk is kept as it should be.
-        draft.is_prepared = draft.has_secrets && (draft.loss.is_some() || made(draft));
+        if draft.has_secrets && draft.loss.is_none() {
+            draft.is_prepared = made(draft);
+        } else {
+            draft.is_prepared = draft.has_secrets;
+            let disk = draft.seen.own_disk(draft.vm);
+            let step = disk.and_then(|it| restore::keep(draft.vm, it, image::family(draft.seen)));
+            draft.steps.extend(step);
+        }
         Flow::Next
     }
 
@@ -84,9 +90,7 @@ fn made(draft: &mut VmDraft<'_>) -> bool {
         // Immutable once made.
         desired.spec = stored.spec.clone();
         notes = DiskNotes::of(&stored.metadata);
-        // Once it is told of, so that it is missed should it go meanwhile.
-        let is_told = lost::had_data(vm.object).is_some_and(|it| Some(it) == uid_of(stored));
-        notes.has_its_data |= is_told && lost::is_whole(stored, seen.claim.as_ref());
+        notes.has_its_data |= lost::is_to_say_so(vm, stored);
     } else {
         // In the place of one that is lost, whatever its number: what had its mark is on the
         // machine, and former ones are kept from now on.
@@ -103,10 +107,6 @@ fn made(draft: &mut VmDraft<'_>) -> bool {
         disk::remember_family(&mut desired, os);
     }
     draft.wanted(&desired, seen.disk.as_ref())
-}
-
-fn uid_of(disk: &DataVolume) -> Option<&str> {
-    disk.metadata.uid.as_deref()
 }
 
 /// Uid of the claim on which a guest runs: until one has, a copy may be called done that is
@@ -135,8 +135,9 @@ pub(crate) fn runs_on(instance: &VirtualMachineInstance, claim: &PersistentVolum
 fn began(instance: &VirtualMachineInstance) -> Option<jiff::Timestamp> {
     let times = &instance.status.as_ref()?.phase_transition_timestamps;
     let told = PhaseTransition::time_of(times, "Scheduled").and_then(|it| it.parse().ok());
-    let made = &instance.metadata.creation_timestamp;
-    told.or_else(|| made.as_ref().map(|it| it.0))
+    let made = instance.metadata.creation_timestamp.as_ref();
+    // The clocks of those who tell it may differ.
+    told.max(made.map(|it| it.0))
 }
 
 /// Has the disk grow, after all else, because storage may not be able to: see
@@ -343,4 +344,52 @@ fn status(vm: &Vm<'_>, seen: &Observed, share: &Share) -> Option<DiskStatus> {
         phase: status.and_then(|status| status.phase.clone()),
         progress: status.and_then(|status| status.progress.clone()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_guest_runs_on_a_claim_that_was_there_when_its_launcher_began() {
+        let at = |minute: u8| format!("2026-05-04T08:{minute:02}:00Z");
+        for (made, begun, claimed, runs) in [
+            (0, Some(1), 0, true),
+            // It has waited for the claim.
+            (0, Some(6), 5, true),
+            // The claim is another than it has, which somebody took off by force.
+            (0, Some(1), 5, false),
+            // Not told: it is younger than the claim, or may be of the one before.
+            (5, None, 5, true),
+            (0, None, 5, false),
+            // The clock of whoever tells it is late.
+            (5, Some(4), 5, true),
+        ] {
+            let begun: Vec<_> = begun
+                .map(|it| json!({"phase": "Scheduled", "phaseTransitionTimestamp": at(it)}))
+                .into_iter()
+                .collect();
+            let instance = serde_json::from_value(json!({
+                "metadata": {"name": "web", "creationTimestamp": at(made)},
+                "spec": {
+                    "domain": {"devices": {}},
+                    "volumes": [{"name": "root", "dataVolume": {"name": "web-disk"}}],
+                },
+                "status": {"phase": "Running", "phaseTransitionTimestamps": begun},
+            }));
+            let claim = serde_json::from_value(json!({
+                "metadata": {"name": "web-disk", "creationTimestamp": at(claimed)},
+            }));
+            let (instance, claim) = (instance.unwrap(), claim.unwrap());
+            assert_eq!(
+                runs_on(&instance, &claim),
+                runs,
+                "{made} {begun:?} {claimed}"
+            );
+        }
+    }
 }

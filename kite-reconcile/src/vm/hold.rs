@@ -6,7 +6,7 @@ use kite_core::{
 };
 use kite_render::Vm;
 
-use super::{decided::holds_off, expiry::Expiry, idle::Idleness, observe::Observed, volumes};
+use super::{decided::holds_off, expiry::Expiry, idle::Idleness, lost, observe::Observed, volumes};
 
 /// What keeps a VM off.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +19,8 @@ pub(super) enum Hold {
     Idle(Idleness),
     /// It stops so that it starts from another disk.
     Restoring,
+    /// What is there in the place of its disk is not what it had, and no guest runs on it.
+    Disk(NewCondition),
     /// It cannot have one of its volumes, and has not been started.
     Volumes(NewCondition),
 }
@@ -35,8 +37,9 @@ impl Hold {
         let restoring = || holds_off(vm, seen).then_some(Self::Restoring);
         let hold = expiry.map(Self::Expired);
         let hold = hold.or_else(|| idle().map(Self::Idle));
+        let disk = || lost::hold(vm, seen).map(Self::Disk);
         let volumes = || volumes::hold(vm, seen).map(Self::Volumes);
-        hold.or_else(restoring).or_else(volumes)
+        hold.or_else(restoring).or_else(disk).or_else(volumes)
     }
 
     /// What its owner is told to keep the VM off. One that they switched off
@@ -67,7 +70,7 @@ impl Hold {
             ),
             Self::Expired(expiry) => because(expiry.condition()),
             Self::Idle(idleness) => because(idleness.condition()),
-            Self::Volumes(told) => because(told.clone()),
+            Self::Disk(told) | Self::Volumes(told) => because(told.clone()),
             Self::Restoring => NewCondition::new(
                 READY,
                 false,

@@ -9,7 +9,7 @@
 //! from that: see [`Loss::Unmanaged`].
 //!
 //! CDI makes a claim that is gone anew, unless the disk is said to have its data, which a disk is
-//! told once it has: see [`is_whole`]. One from before that is known by the uid of the claim on
+//! told once it has: see [`is_to_say_so`]. One from before that is known by the uid of the claim on
 //! which a guest has run: see [`Loss::Remade`].
 
 use std::borrow::Cow;
@@ -32,7 +32,7 @@ use kube::api::ObjectMeta;
 use super::{
     blockers,
     disks::{Known, View},
-    judge::DiskState,
+    judge::{self, DiskState},
     observe::Observed,
     origin,
 };
@@ -51,6 +51,8 @@ pub(super) enum Loss {
     Remade,
     /// The claim, and one is back that is the VM's, which CDI has not taken for the disk.
     Untaken,
+    /// What the claim is bound to.
+    Volume,
     /// It is gone: there is no object of this kind.
     Gone(&'static str),
 }
@@ -62,9 +64,14 @@ const CLAIM: &str = "PersistentVolumeClaim";
 pub(super) fn disk_state(vm: &Vm<'_>, seen: &Observed) -> DiskState {
     match loss(vm, seen) {
         Some(Loss::Unmanaged) => DiskState::Filled,
-        Some(Loss::Leaving(_) | Loss::Foreign | Loss::Remade | Loss::Untaken | Loss::Gone(_)) => {
-            DiskState::Lost
-        }
+        Some(
+            Loss::Leaving(_)
+            | Loss::Foreign
+            | Loss::Remade
+            | Loss::Untaken
+            | Loss::Volume
+            | Loss::Gone(_),
+        ) => DiskState::Lost,
         None => DiskState::of(seen.own_disk(vm)),
     }
 }
@@ -92,10 +99,7 @@ pub(super) fn is_to_go(vm: &Vm<'_>, seen: &Observed) -> bool {
 /// Uid of the disk that had data, as far as that is known.
 pub(super) fn uid<'a>(vm: &Vm<'a>, seen: &'a Observed) -> Option<&'a str> {
     if let Some(disk) = seen.own_disk(vm) {
-        // Of one whose claim was made anew, too.
-        let told = had_data(vm.object).filter(|it| Some(*it) == disk.metadata.uid.as_deref());
-        let uid = disk.metadata.uid.as_deref();
-        return uid.filter(|_| told.is_some() || had_its_data(disk));
+        return disk.metadata.uid.as_deref().filter(|_| had(vm, disk));
     }
     had_data(vm.object).or_else(|| marked(seen.machine.as_ref()))
 }
@@ -122,12 +126,32 @@ pub(super) fn had_its_data(disk: &DataVolume) -> bool {
     DiskState::of(Some(disk)) == DiskState::Filled || DiskNotes::of(&disk.metadata).has_its_data
 }
 
-/// Whether the disk is filled and its claim there, so that another claim would not be it.
-pub(super) fn is_whole(disk: &DataVolume, claim: Option<&PersistentVolumeClaim>) -> bool {
-    let is_its = |it: &PersistentVolumeClaim| is_owned(it, &disk.metadata) && !leaves(&it.metadata);
+/// The same, also where CDI has begun to fill another claim for it.
+pub(super) fn had(vm: &Vm<'_>, disk: &DataVolume) -> bool {
+    had_its_data(disk) || is_told(vm, disk)
+}
+
+/// Whether the VM's status says that this disk had data.
+fn is_told(vm: &Vm<'_>, disk: &DataVolume) -> bool {
+    let uid = disk.metadata.uid.as_deref();
+    uid.is_some() && had_data(vm.object) == uid
+}
+
+/// Whether the disk is to say from now on that it has its data, whatever has become of its claim:
+/// one of before, or the VM's, once that is told of, so that it is missed should it go meanwhile.
+pub(super) fn is_to_say_so(vm: &Vm<'_>, disk: &DataVolume) -> bool {
+    let notes = DiskNotes::of(&disk.metadata);
     DiskState::of(Some(disk)) == DiskState::Filled
         && !leaves(&disk.metadata)
-        && claim.is_some_and(is_its)
+        && (notes.mark.is_some() || is_told(vm, disk))
+}
+
+/// Why the VM is kept off: `KubeVirt` starts its guest from whatever claim of the name comes. One
+/// that runs goes on.
+pub(super) fn hold(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
+    let has_all = is_unmanaged(vm, seen);
+    let runs = judge::runs(seen.instance.as_ref());
+    condition(vm, seen, None).filter(|_| !has_all && !runs)
 }
 
 /// Uid of the claim that a guest has run on, where the disk's present one is another that CDI has
@@ -143,10 +167,19 @@ pub(super) fn remade<'a>(
     let told = told.filter(|it| it.uid.is_some() && it.uid == disk.metadata.uid);
     let noted = DiskNotes::of(&disk.metadata).has_run_on.map(Cow::Owned);
     let had = noted.or_else(|| Some(Cow::Borrowed(told?.has_run_on.as_deref()?)))?;
+    // One that somebody has brought back says so.
     let is_another = made_for.is_some()
         && made_for == disk.metadata.uid.as_ref()
+        && !is_said_to_be_filled(claim)
         && claim.uid.as_deref() != Some(&had);
     (is_another && replaced(vm) != Some(&had)).then_some(had)
+}
+
+/// Whether somebody says of the claim that it has the data of the disk of its name.
+fn is_said_to_be_filled(claim: &ObjectMeta) -> bool {
+    let annotations = claim.annotations.as_ref();
+    let of = annotations.and_then(|it| it.get(cdi::POPULATED_FOR));
+    of.is_some() && of == claim.name.as_ref()
 }
 
 fn whatever_lost(vm: &Vm<'_>, seen: &Observed) -> Option<Loss> {
@@ -157,19 +190,21 @@ fn whatever_lost(vm: &Vm<'_>, seen: &Observed) -> Option<Loss> {
     };
     let own = seen.own_disk(vm)?;
     let is_remade = remade(vm, own, seen.claim.as_ref()).is_some();
-    if !had_its_data(own) && !is_remade {
+    if !had(vm, own) {
         return None;
     }
+    let state = DiskState::of(Some(own));
     match &seen.claim {
         _ if leaves(&disk.metadata) => Some(Loss::Leaving(DISK)),
         Some(claim) if leaves(&claim.metadata) => Some(Loss::Leaving(CLAIM)),
-        Some(claim) if is_owned(claim, &disk.metadata) => is_remade.then_some(Loss::Remade),
+        Some(claim) if is_owned(claim, &disk.metadata) => match state {
+            _ if is_remade => Some(Loss::Remade),
+            DiskState::Failed => Some(Loss::Volume),
+            _ => None,
+        },
         // As from a backup, it may belong to nobody.
         Some(claim) => match left_alone(vm, claim) {
-            Loss::Unmanaged => {
-                let is_taken = DiskState::of(Some(own)) == DiskState::Filled;
-                (!is_taken).then_some(Loss::Untaken)
-            }
+            Loss::Unmanaged => (state != DiskState::Filled).then_some(Loss::Untaken),
             loss => Some(loss),
         },
         None => Some(Loss::Gone(CLAIM)),
@@ -236,9 +271,35 @@ pub(super) fn condition(
             format!(
                 "the disk is gone, and the PersistentVolumeClaim {name} that is there is not the \
                  disk's: it has another owner, or lacks the VM's labels; restore the disk from a \
-                 backup, or have that claim deleted, or the VM, which leaves that claim alone"
+                 backup with the VM's labels, or have that claim deleted, or the VM, which leaves \
+                 that claim alone"
             ),
         ),
+        Loss::Volume => (
+            "DiskLost",
+            format!(
+                "the PersistentVolume of the disk is gone, with all that was on it unless storage \
+                 has that still, so that PersistentVolumeClaim {name} is Lost: an administrator \
+                 must look at the storage"
+            ),
+        ),
+        Loss::Untaken
+            if seen
+                .claim
+                .as_ref()
+                .is_some_and(|it| is_said_to_be_filled(&it.metadata)) =>
+        {
+            (
+                "DiskLost",
+                format!(
+                    "the disk's PersistentVolumeClaim {name} is another than it had, and CDI has \
+                     not taken it for the disk yet: where that lasts, what the disk was made from \
+                     may be gone; have DataVolume {name} deleted then, and its claim kept (kubectl \
+                     delete datavolume -n {} {name} --cascade=orphan)",
+                    vm.namespace
+                ),
+            )
+        }
         Loss::Untaken => (
             "DiskLost",
             format!(
@@ -250,8 +311,10 @@ pub(super) fn condition(
             ),
         ),
         Loss::Remade => {
-            let (key, origin) = (labels::REPLACE_DISK, origin::kind_and_name(vm));
-            let formers = formers(vm, seen);
+            let (key, formers) = (labels::REPLACE_DISK, formers(vm, seen));
+            let copied = seen.own_disk(vm).and_then(restore::copy_of);
+            let copied = copied.map(|it| format!("KiteSnapshot {it}"));
+            let origin = copied.unwrap_or_else(|| origin::kind_and_name(vm));
             let claim = seen.own_disk(vm).zip(seen.claim.as_ref());
             let had = claim.and_then(|(disk, claim)| remade(vm, disk, Some(claim)));
             let message = format!(

@@ -167,3 +167,55 @@ fn of_a_claim_that_is_left_it_is_said_what_can_be_done_with_it() {
     object.metadata.annotations = Some([asked].into());
     assert!(is_unmanaged(&Vm::of(&object).unwrap(), &seen));
 }
+
+/// What is seen where the disk is in this phase, and says that it has its data.
+fn in_phase(phase: &str, claim: Option<Value>) -> Observed {
+    let claim = claim.map(|metadata| serde_json::from_value(json!({"metadata": metadata})));
+    Observed {
+        claim: claim.map(Result::unwrap),
+        disk: serde_json::from_value(json!({
+            "metadata": {
+                "name": "web-disk", "uid": "d-1",
+                "annotations": {"cdi.kubevirt.io/storage.prePopulated": "web-disk"},
+                "ownerReferences": [owner("KiteVirtualMachine", "web", "u")],
+            },
+            "spec": {},
+            "status": {"phase": phase},
+        }))
+        .unwrap(),
+        ..Observed::default()
+    }
+}
+
+#[test]
+fn a_disk_that_had_its_data_has_lost_it_whatever_cdi_says_of_its_phase() {
+    let object = vm();
+    let vm = Vm::of(&object).unwrap();
+    let own = || {
+        Some(json!({
+            "name": "web-disk", "uid": "c-1",
+            "ownerReferences": [owner(DISK, "web-disk", "d-1")],
+        }))
+    };
+    let labels = labels::for_vm(NAMESPACE, "web");
+    let back = || Some(json!({"name": "web-disk", "uid": "c-2", "labels": labels}));
+    for (phase, claim, loss) in [
+        ("Succeeded", own(), None),
+        ("Pending", None, Some(Loss::Gone(CLAIM))),
+        ("Succeeded", None, Some(Loss::Gone(CLAIM))),
+        ("CloneScheduled", None, Some(Loss::Gone(CLAIM))),
+        // CDI sees that its volume is gone.
+        ("Failed", own(), Some(Loss::Volume)),
+        ("Succeeded", back(), None),
+        ("Pending", back(), Some(Loss::Untaken)),
+    ] {
+        let seen = in_phase(phase, claim);
+        assert_eq!(super::loss(&vm, &seen), loss, "{phase} {:?}", seen.claim);
+        let held = hold(&vm, &seen).is_some();
+        assert_eq!(held, loss.is_some(), "{phase}");
+    }
+    // Of one from before the disk does not say so, and the status does.
+    let mut seen = in_phase("CloneScheduled", None);
+    seen.disk.as_mut().unwrap().metadata.annotations = None;
+    assert_eq!(super::loss(&vm, &seen), Some(Loss::Gone(CLAIM)));
+}

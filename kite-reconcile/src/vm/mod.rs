@@ -80,6 +80,7 @@ use crate::{
     objects::AnyObject,
     plan::{Change, Outcome, Plan, Refusal, Step},
     refused::Refused,
+    siblings,
 };
 use kite_runtime::plan::{Planner, Urgency, reconcile as reconcile_by_plan};
 
@@ -143,7 +144,7 @@ impl<'a> Planner for Vms<'a> {
     }
 
     fn is_current(&self, observed: &Observed) -> bool {
-        observed.siblings_are_current || observed.siblings.is_empty()
+        observed.siblings.are_known()
     }
 
     async fn look_at_others<C: Cluster>(
@@ -152,7 +153,8 @@ impl<'a> Planner for Vms<'a> {
         observed: &mut Observed,
         cluster: &C,
     ) -> Result<(), Error> {
-        observed.look_at_siblings(&Vm::of(object)?, cluster).await
+        observed.siblings = siblings::live(object, cluster).await?;
+        Ok(())
     }
 
     fn interrupts(&self, observed: &Observed, step: &Step) -> bool {

@@ -6,7 +6,7 @@ use futures::try_join;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::PersistentVolumeClaim};
 use kite_core::{
     cdi::DataVolume,
-    cluster::{Cluster, Listed, ObjectKey, Unread},
+    cluster::{Cluster, ObjectKey},
     crd::{KiteImage, KitePlatformSpec, KiteSnapshot, KiteUser, KiteVirtualMachine},
     kubevirt::{KubeVirt, VirtualMachineInstance},
     names::{self},
@@ -18,7 +18,7 @@ use super::{
     around::{
         activity, find, image, is_next, is_refused, lacks_certificate, lacks_policies,
         left_certificate, look_at_moves, look_for_offer, owner_and_claims, resizing_since, running,
-        secret, siblings, unless, why_reserved,
+        secret, unless, why_reserved,
     },
     data,
     disks::{Disks, Known, View},
@@ -30,13 +30,11 @@ use super::{
 };
 use crate::{
     Error,
-    cache::{
-        reading::{final_look, going, read_since},
-        uncached,
-    },
+    cache::reading::{final_look, going},
     claims::Claims,
     plan::Refusal,
     platform,
+    siblings::{self, Siblings},
     standing::{Standing, standing},
 };
 
@@ -66,12 +64,7 @@ pub struct Observed {
     pub lacks_policies: bool,
     /// All VMs in the owner's namespace; only looked at when the VM is to have more
     /// than it was granted, to judge the owner's quota.
-    pub siblings: Vec<KiteVirtualMachine>,
-    /// Those of which it cannot be read what they have of the quota.
-    pub unreadable_siblings: Vec<Unread>,
-    /// Whether they were seen as they were when the VM was as it was seen, or
-    /// later.
-    pub siblings_are_current: bool,
+    pub siblings: Siblings<KiteVirtualMachine>,
     /// The offer that the spec names; only looked at while the VM has no disk,
     /// when it has got what was offered, and when it goes.
     pub offer: Option<OfferSeen>,
@@ -240,9 +233,7 @@ impl Observed {
             certificate_missing,
             owner,
             lacks_policies,
-            siblings: Vec::new(),
-            unreadable_siblings: Vec::new(),
-            siblings_are_current: false,
+            siblings: Siblings::default(),
             image,
             claims,
             are_secrets_out_of_reach,
@@ -270,51 +261,15 @@ impl Observed {
             volumes,
         });
         if seen.owner.is_some() && !deleting && quota::asks(&vm, &seen) {
-            seen.look_at_those_told(&vm, cluster).await?;
+            seen.siblings = siblings::told(object, cluster).await?;
         }
         Ok(*seen)
-    }
-
-    /// Looks at the siblings, and whether they are seen as they were when the VM was
-    /// as it was seen.
-    async fn look_at_those_told<C: Cluster>(
-        &mut self,
-        vm: &Vm<'_>,
-        cluster: &C,
-    ) -> Result<(), Error> {
-        let told = vm.object.metadata.resource_version.as_deref();
-        let since = told.and_then(|version| version.parse().ok());
-        let (found, are_current) = read_since(since, siblings(cluster, vm)).await;
-        self.take_siblings(found?, are_current);
-        Ok(())
-    }
-
-    /// Looks at the siblings as the API server knows them.
-    pub(super) async fn look_at_siblings<C: Cluster>(
-        &mut self,
-        vm: &Vm<'_>,
-        cluster: &C,
-    ) -> Result<(), Error> {
-        let siblings = uncached(siblings(cluster, vm)).await?;
-        self.take_siblings(siblings, true);
-        Ok(())
     }
 
     /// Whether it cannot be read what the owner's quota is.
     pub(super) fn is_owner_unread(&self) -> bool {
         let owner = self.owner.as_ref();
         owner.is_some_and(|owner| owner.spec.unreadable.is_some())
-    }
-
-    fn take_siblings(&mut self, found: Listed<KiteVirtualMachine>, are_current: bool) {
-        self.unreadable_siblings = found.unreadable;
-        let doubtful = found.items.iter().filter(|it| !it.has_known_charge());
-        self.unreadable_siblings.extend(doubtful.map(|it| Unread {
-            meta: it.metadata.clone(),
-            why: it.unreadable().unwrap_or_default().into_owned(),
-        }));
-        self.siblings = found.items;
-        self.siblings_are_current = are_current;
     }
 }
 

@@ -338,7 +338,7 @@ pub(super) fn obstacle(share: &Share, needs: &[Field], seen: &Observed) -> Optio
         Obstacle::new(VIRTUAL_MACHINE_READY, phase, reason, why.to_owned())
     };
     Some(match share.lack(needs)? {
-        Lack::Refused(why) if seen.unreadable_siblings.is_empty() && !seen.is_owner_unread() => {
+        Lack::Refused(why) if seen.siblings.unread.is_empty() && !seen.is_owner_unread() => {
             obstacle(VmPhase::Failed, "QuotaExceeded", why)
         }
         Lack::Refused(why) => obstacle(VmPhase::Failed, "QuotaUnknown", why),

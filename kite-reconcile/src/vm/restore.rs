@@ -17,8 +17,8 @@ use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, ObjectKey},
     conditions::NewCondition,
     crd::{
-        KiteSnapshot, KiteVirtualMachineStatus, RestoreRequest, SnapshotPhase, SnapshotSource,
-        vm_condition::RESTORED,
+        KiteSnapshot, KiteVirtualMachineStatus, OsFamily, RestoreRequest, SnapshotPhase,
+        SnapshotSource, vm_condition::RESTORED,
     },
     quantity::Bytes,
     volume_snapshot::VolumeSnapshot,
@@ -39,6 +39,7 @@ use super::{
     quota,
 };
 use crate::{
+    objects::AnyObject,
     plan::{Change, Step},
     refused::Refused,
     reports,
@@ -191,6 +192,12 @@ impl Stage<VmDraft<'_>> for Restoring {
             let step = step(draft, deed);
             draft.steps.extend(step);
         }
+        let own: Vec<_> = draft.view.own().collect();
+        let formers = own.into_iter().filter(|(name, _)| !has_step(draft, name));
+        let kept: Vec<_> = formers
+            .filter_map(|(_, it)| keep(draft.vm, it, None))
+            .collect();
+        draft.steps.extend(kept);
         Flow::Next
     }
 
@@ -272,6 +279,33 @@ fn step(draft: &mut VmDraft<'_>, deed: Deed) -> Option<Step> {
     Some(Step::Change(change))
 }
 
+/// Whether something is planned for the disk of this name.
+fn has_step(draft: &VmDraft<'_>, disk: &str) -> bool {
+    draft.steps.iter().any(|it| {
+        matches!(
+            it,
+            Step::Change(
+                Change::Apply(AnyObject::DataVolume(of))
+                    | Change::DeleteUnchanged(AnyObject::DataVolume(of))
+            ) if of.name_any() == disk
+        )
+    })
+}
+
+/// What has a disk say that it has its data, where it is to and does not; and the family of its
+/// guest, where that is known.
+pub(super) fn keep(vm: &Vm<'_>, stored: &DataVolume, os: Option<OsFamily>) -> Option<Step> {
+    let is_said = DiskNotes::of(&stored.metadata).has_its_data;
+    if is_said || !lost::is_to_say_so(vm, stored) {
+        return None;
+    }
+    let mut kept = noted(vm, stored, |_| ());
+    if let Some(os) = os {
+        disk::remember_family(&mut kept, os);
+    }
+    Some(Step::Change(Change::Apply(kept.into())))
+}
+
 /// The disk of this number for the restore of this time.
 fn made(draft: &VmDraft<'_>, number: u32, at: jiff::Timestamp) -> Option<DataVolume> {
     let (vm, seen) = (draft.vm, draft.seen);
@@ -298,6 +332,7 @@ fn made(draft: &VmDraft<'_>, number: u32, at: jiff::Timestamp) -> Option<DataVol
 fn noted(vm: &Vm<'_>, stored: &DataVolume, change: impl FnOnce(&mut DiskNotes)) -> DataVolume {
     let mut notes = DiskNotes::of(&stored.metadata);
     change(&mut notes);
+    notes.has_its_data |= lost::is_to_say_so(vm, stored);
     let mut desired = DataVolume {
         metadata: disk::metadata(vm),
         spec: stored.spec.clone(),

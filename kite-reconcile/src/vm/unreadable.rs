@@ -25,6 +25,7 @@ use super::{
     machine::keep_disk,
     observe::Observed,
     plan::until_next_deadline,
+    restore,
 };
 use crate::{
     plan::{Change, Plan, Step},
@@ -120,12 +121,11 @@ fn kept(
     };
     let mut conditions = vec![beside_hold(vm, seen, ready)];
     conditions.extend(expiry.as_ref().map(Expiry::condition));
+    let off = machine.filter(|machine| power == PowerState::Off && may_run(machine));
+    let off = off.map(|machine| switch_off(vm, seen, machine));
+    let kept = seen.own_disk(vm).and_then(|it| restore::keep(vm, it, None));
     Plan {
-        steps: machine
-            .filter(|machine| power == PowerState::Off && may_run(machine))
-            .map(|machine| switch_off(vm, seen, machine))
-            .into_iter()
-            .collect(),
+        steps: off.into_iter().chain(kept).collect(),
         status,
         conditions,
         requeue_after: RESYNC.min(until_next_deadline(vm, seen)),

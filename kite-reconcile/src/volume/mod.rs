@@ -31,6 +31,7 @@ use crate::{
     Error,
     context::{Context, Tools},
     plan::{Outcome, Plan, Refusal},
+    siblings,
 };
 use kite_runtime::plan::{Planner, reconcile as reconcile_by_plan};
 
@@ -81,7 +82,7 @@ impl<'a> Planner for Volumes<'a> {
     }
 
     fn is_current(&self, observed: &Observed) -> bool {
-        observed.siblings_are_current || observed.siblings.is_empty()
+        observed.siblings.are_known()
     }
 
     async fn look_at_others<C: Cluster>(
@@ -90,7 +91,8 @@ impl<'a> Planner for Volumes<'a> {
         observed: &mut Observed,
         cluster: &C,
     ) -> Result<(), Error> {
-        observed.look_at_siblings(object, cluster).await
+        observed.siblings = siblings::live(object, cluster).await?;
+        Ok(())
     }
 
     fn absorb(&self, _: &KiteVolume, observed: &mut Observed, outcome: Outcome) {

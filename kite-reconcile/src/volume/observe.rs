@@ -4,21 +4,21 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kite_core::{
     cdi::DataVolume,
-    cluster::{Cluster, ClusterError, ClusterExt as _, Listed, ObjectKey},
+    cluster::{Cluster, ClusterExt as _, ObjectKey},
     crd::{KitePlatformSpec, KiteReservation, KiteUser, KiteVolume},
     names,
 };
 use kite_render::Volume;
-use kube::{ResourceExt as _, api::ListParams};
 
 use super::share;
 use crate::{
     Error,
-    cache::{reading::read_since, uncached},
+    cache::uncached,
     claims::is_alive,
     objects::AnyObject,
     plan::{Outcome, Refusal},
     platform,
+    siblings::{self, Siblings},
 };
 
 /// What was seen of a volume and of what it depends on.
@@ -32,11 +32,7 @@ pub struct Observed {
     pub owner: Option<KiteUser>,
     /// All volumes in the owner's namespace; only looked at when it is to have more than it was
     /// granted, to judge the owner's quota.
-    pub siblings: Vec<KiteVolume>,
-    /// Why it is not known what they are charged with.
-    pub unread_sibling: Option<String>,
-    /// Whether they were seen as they were when the volume was as it was seen, or later.
-    pub siblings_are_current: bool,
+    pub siblings: Siblings<KiteVolume>,
     /// What has its disk's name.
     pub disk: Option<DataVolume>,
     /// What has the name of its disk's claim.
@@ -86,10 +82,7 @@ impl Observed {
             seen.platform = platform.map(|it| it.spec).unwrap_or_default();
         }
         if seen.owner.is_some() && share::asks(&volume, &seen) {
-            let told = object.metadata.resource_version.as_deref();
-            let since = told.and_then(|version| version.parse().ok());
-            let (found, are_current) = read_since(since, siblings(cluster, object)).await;
-            seen.take_siblings(found?, are_current);
+            seen.siblings = siblings::told(object, cluster).await?;
         }
         Ok(seen)
     }
@@ -97,33 +90,6 @@ impl Observed {
     /// Whether there is neither a disk nor a claim of its name.
     fn is_gone(&self) -> bool {
         self.disk.is_none() && self.claim.is_none()
-    }
-
-    /// Looks at the siblings as the API server knows them.
-    pub(super) async fn look_at_siblings<C: Cluster>(
-        &mut self,
-        object: &KiteVolume,
-        cluster: &C,
-    ) -> Result<(), Error> {
-        let found = uncached(siblings(cluster, object)).await?;
-        self.take_siblings(found, true);
-        Ok(())
-    }
-
-    fn take_siblings(&mut self, found: Listed<KiteVolume>, are_current: bool) {
-        let of_status = |it: &&KiteVolume| {
-            let unread = it.status.as_ref().and_then(|it| it.unreadable.as_ref());
-            unread.is_some_and(|it| it.keeps("granted") || it.keeps("asking"))
-        };
-        let unread = found.unreadable.first().map(ToString::to_string);
-        let doubtful = found.items.iter().find(of_status);
-        let doubtful = doubtful.map(|it| {
-            let why = it.unreadable().unwrap_or_default();
-            format!("{} cannot be read: {why}", it.name_any())
-        });
-        self.unread_sibling = unread.or(doubtful);
-        self.siblings = found.items;
-        self.siblings_are_current = are_current;
     }
 
     /// Takes in what was refused a while ago.
@@ -152,11 +118,4 @@ impl Observed {
             _ => {}
         }
     }
-}
-
-async fn siblings<C: Cluster>(
-    cluster: &C,
-    of: &KiteVolume,
-) -> Result<Listed<KiteVolume>, ClusterError> {
-    cluster.list(of.namespace(), &ListParams::default()).await
 }

@@ -155,7 +155,14 @@ impl Draft<'_> {
                 }
                 self.grow(&granted);
             }
-            Data::Leaving(_) => self.again = SOON,
+            Data::Leaving(_) => {
+                self.again = SOON;
+                let (made, claim) = (self.seen.disk.as_ref(), self.seen.claim.as_ref());
+                let made = made.filter(|it| is_own(&self.volume, it, claim) && !is_leaving(*it));
+                if let Some(made) = made {
+                    self.keep_labels(made);
+                }
+            }
             Data::Foreign(_) | Data::Lost => self.again = A_WHILE,
         }
     }

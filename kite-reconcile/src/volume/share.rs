@@ -80,10 +80,14 @@ pub(super) fn share(volume: &Volume<'_>, seen: &Observed) -> Share {
         Some(_) => return unknown(&format!("KiteUser {user} cannot be read")),
         None => return unknown(&format!("there is no KiteUser {user}")),
     };
-    if let Some(unread) = &seen.unread_sibling {
+    if let Some(unread) = seen.siblings.unread.first() {
         return unknown(&format!("KiteVolume {unread}"));
     }
-    let others = seen.siblings.iter().filter(|it| it.uid() != object.uid());
+    let others = seen
+        .siblings
+        .all
+        .iter()
+        .filter(|it| it.uid() != object.uid());
     let others = others.map(|it| Other {
         granted: it.granted(),
         charge: it.charge(),
@@ -93,7 +97,7 @@ pub(super) fn share(volume: &Volume<'_>, seen: &Observed) -> Share {
     let limit = quota.volume_disk();
     let asking = object.status.as_ref().and_then(|it| it.asking.as_ref());
     let has_asked = asking == Some(wanted);
-    let are_known = seen.siblings_are_current || seen.siblings.is_empty();
+    let are_known = seen.siblings.are_known();
     match room(wanted.bytes(), limit.bytes(), has_asked, &others, are_known) {
         Room::Granted => Share {
             granted: Some(wanted.clone()),

@@ -83,7 +83,7 @@ impl Fleet {
         let place = self.history.len() - 1;
         let worker = &mut self.vms[at];
         (worker.written, worker.looked) = (place, false);
-        worker.world.seen.siblings_are_current = false;
+        worker.world.seen.siblings.are_current = false;
     }
 
     fn look(&mut self, at: usize, behind: usize) {
@@ -91,9 +91,9 @@ impl Fleet {
         let worker = &mut self.vms[at];
         let place = last.saturating_sub(behind);
         let seen = &mut worker.world.seen;
-        seen.siblings.clone_from(&self.history[place]);
+        seen.siblings.all.clone_from(&self.history[place]);
         // A view that has not reached the VM's own last write.
-        seen.siblings_are_current = place >= worker.written;
+        seen.siblings.are_current = place >= worker.written;
         worker.looked = true;
     }
 

@@ -315,10 +315,17 @@ proptest! {
                 {
                     ("close", format!("{} {}", object.kind(), object.key()))
                 }
-                // Cut down to what it may have, and then made what it was granted.
+                // Cut down to what it may have, and then made what it was granted; kept off
+                // while its disk goes, and started from another.
                 Step::Change(Change::Apply(AnyObject::VirtualMachine(machine))) => {
                     let domain = &machine.spec.template.spec.domain;
-                    ("put", format!("{:?} with {:?} {:?}", machine.metadata.name, domain.cpu, domain.memory))
+                    let (name, strategy) = (&machine.metadata.name, &machine.spec.run_strategy);
+                    ("put", format!("{name:?} {strategy:?} with {:?} {:?}", domain.cpu, domain.memory))
+                }
+                // Put right, and said to have its data once that is told of.
+                Step::Change(Change::Apply(AnyObject::DataVolume(disk))) => {
+                    let is_said = kite_render::restore::DiskNotes::of(&disk.metadata).has_its_data;
+                    ("put", format!("{:?}, filled: {is_said}", disk.metadata.name))
                 }
                 Step::Change(Change::Apply(object) | Change::Expose(object)) => ("put", format!("{} {}", object.kind(), object.key())),
                 Step::Change(Change::Delete(object, _)) => ("take", format!("{} {}", object.kind(), object.key())),
@@ -414,7 +421,7 @@ proptest! {
             // Made before there was such a status: it was granted what it has.
             None => at.machine.is_ours() && at.machine != Found::Leaving,
         };
-        let others = world.seen.siblings.iter();
+        let others = world.seen.siblings.all.iter();
         let others = others.fold(Charge::default(), |all, it| all.plus(it.charge()));
         let quota = world.seen.owner.as_ref().map(|owner| Charge::from(&owner.spec.effective_quota()));
         world.to_rest(|_, _| Ok(()))?;
@@ -432,7 +439,7 @@ proptest! {
                 let all = others.plus(wish);
                 all.cpu <= quota.cpu && all.memory <= quota.memory
             });
-            prop_assert!(!fits || ready.reason == "WaitingForQuota" || !seen.siblings.is_empty(), "{:?}", ready);
+            prop_assert!(!fits || ready.reason == "WaitingForQuota" || !seen.siblings.all.is_empty(), "{:?}", ready);
         }
         prop_assert!(seen.access_service.is_some() && seen.web_service.is_some());
         let exposed = world.object.spec.domain_prefix.is_some() && seen.platform.base_domain.is_some();

@@ -24,6 +24,7 @@ use kite_reconcile::{
     claims::{ClaimState, WantedClaim},
     objects::AnyObject,
     plan::{Change, Outcome, Plan, Step},
+    siblings::Siblings,
     vm::{ImageSeen, Made, Observed, plan},
 };
 use kite_render::{Vm, cloud_init, disk, exposure, keys, machine, reservation, service};
@@ -489,8 +490,11 @@ prop_compose! {
             }
             Observed {
                 owner: owner.map(|((suspended, stands), quota)| user(suspended, stands, quota)),
-                siblings: siblings(&others),
-                siblings_are_current: current,
+                siblings: Siblings {
+                    all: siblings(&others),
+                    are_current: current,
+                    ..Siblings::default()
+                },
                 image: image(of_image),
                 claims: claims(reservation::of_vm(&vm), &how, stale),
                 instance: instance(of_instance, machine.as_ref()),
@@ -646,7 +650,7 @@ impl World {
             Step::DeleteSelf => self.object.metadata.deletion_timestamp = Some(now()),
             Step::WriteStatus => {
                 self.report();
-                self.seen.siblings_are_current = true;
+                self.seen.siblings.are_current = true;
             }
             Step::Change(Change::Restart { .. }) => self.take(Outcome::RestartAsked),
             Step::Change(Change::Move(order)) => self.take(Outcome::Stored((*order).into())),

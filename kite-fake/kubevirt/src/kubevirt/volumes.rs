@@ -3,7 +3,7 @@
 use kite_fake::actors::ActorError;
 use kite_fake::actors::kind::{CLAIM, Key};
 use kite_fake::actors::objects::Found;
-use kite_fake::actors::objects::{Objects, text};
+use kite_fake::actors::objects::{Objects, is_controlled_by, text, uid};
 use kite_fake::actors::storage::is_bound;
 use serde_json::Value;
 
@@ -34,14 +34,20 @@ pub(super) struct Storage {
 impl Storage {
     /// Whether the disk is filled, as far as a `DataVolume` has to do it.
     pub(super) fn is_filled(&self) -> bool {
-        let phase = self.data_volume.as_ref().map(|v| text(v, "/status/phase"));
-        phase.is_none_or(|phase| phase == "Succeeded")
+        self.phase().is_none_or(|phase| phase == "Succeeded")
     }
 
     /// Whether the disk is filled when a Pod uses it, and none did yet.
     pub(super) fn waits_for_consumer(&self) -> bool {
-        let phase = self.data_volume.as_ref().map(|v| text(v, "/status/phase"));
-        phase == Some("PendingPopulation")
+        self.phase() == Some("PendingPopulation")
+    }
+
+    /// How far its `DataVolume` is. Of a claim that is not its own somebody else has filled it.
+    fn phase(&self) -> Option<&str> {
+        let disk = self.data_volume.as_ref()?;
+        let is_its = |claim: &Found| is_controlled_by(claim, uid(disk));
+        let counts = self.claim.as_ref().is_none_or(is_its);
+        counts.then(|| text(disk, "/status/phase"))
     }
 
     /// Whether the claim is there and bound.

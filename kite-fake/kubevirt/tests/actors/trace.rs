@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kite_fake::actors::kind::{CLAIM, NAMESPACE, POD};
+use kite_fake::actors::objects::controller_reference;
 use kite_fake::actors::{Actor, Pods, Rule, Rules, Selector, Stage};
 use kite_fake_kubevirt::kinds::{DATA_VOLUME, INSTANCE, VIRTUAL_MACHINE};
 use kite_fake_kubevirt::kubevirt::{Instances, NoGuests, NodeAgent, VirtualMachines};
@@ -216,11 +217,14 @@ async fn follow(recording: &Value, world: World) {
     life.compare().await;
 
     let disk = json!({"metadata": {"name": "vm1-disk"}, "spec": {"source": {"blank": {}}}});
-    life.world.create(&DATA_VOLUME, NS, disk).await;
+    let disk = life.world.create(&DATA_VOLUME, NS, disk).await;
     life.compare().await;
 
     let claim = json!({
-        "metadata": {"name": "vm1-disk"},
+        "metadata": {
+            "name": "vm1-disk",
+            "ownerReferences": [controller_reference(&DATA_VOLUME, &disk)],
+        },
         "spec": {
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": "kite-vm-storage",

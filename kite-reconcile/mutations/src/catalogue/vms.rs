@@ -74,25 +74,38 @@ pub(super) const ALL: &[Mutation] = &[
         what: "says of a disk that it has its data before it has",
         file: LOST,
         edits: &[(
-            "DiskState::of(Some(disk)) == DiskState::Filled\n        && !leaves",
-            "!leaves",
+            "DiskState::of(Some(disk)) == DiskState::Filled\n        && !leaves(&disk.metadata)\n        && (notes.mark.is_some() || is_told(vm, disk))",
+            "!leaves(&disk.metadata)",
         )],
         first: (Scenarios, "lost::"),
     },
     Mutation {
         name: "disk-not-said-to-have-its-data",
         what: "has CDI make a claim anew that is gone with all data",
-        file: DISK,
-        edits: &[("notes.has_its_data |= is_told &&", "notes.has_its_data |= false && is_told &&")],
+        file: LOST,
+        edits: &[(
+            "&& (notes.mark.is_some() || is_told(vm, disk))",
+            "&& notes.mark.is_some()",
+        )],
         first: (Scenarios, "lost::"),
     },
     Mutation {
         name: "remade-claim-taken-for-the-disk",
-        what: "starts a VM from a claim that CDI has made in the place of its own",
+        what: "tells nobody that CDI has made another claim in the place of the VM's",
         file: LOST,
         edits: &[(
             "&& claim.uid.as_deref() != Some(&had);",
             "&& claim.uid.as_deref() != Some(&had)\n        && false;",
+        )],
+        first: (Scenarios, "lost::a_claim_that_cdi"),
+    },
+    Mutation {
+        name: "guest-started-on-another-claim",
+        what: "starts a VM from a claim that CDI has made in the place of its own",
+        file: LOST,
+        edits: &[(
+            "condition(vm, seen, None).filter(|_| !has_all && !runs)",
+            "condition(vm, seen, None).filter(|_| !has_all && !runs && false)",
         )],
         first: (Scenarios, "lost::a_claim_that_cdi"),
     },

@@ -35,7 +35,7 @@ impl<'a> Judge<'a> {
         let quota = quota.map(|owner| Charge::from(&owner.spec.effective_quota()));
         let (mut others, mut least) = (Charge::default(), Charge::default());
         let mut first = Vec::new();
-        for other in &seen.siblings {
+        for other in &seen.siblings.all {
             if other.metadata.uid.as_deref() == Some(vm.uid) {
                 continue;
             }
@@ -65,8 +65,8 @@ impl<'a> Judge<'a> {
             others,
             least,
             most,
-            is_current: seen.siblings_are_current,
-            unread: seen.unreadable_siblings.first(),
+            is_current: seen.siblings.are_current,
+            unread: seen.siblings.unread.first(),
             user: names::user_of_namespace(vm.namespace).unwrap_or_default(),
             doubt: seen
                 .owner
