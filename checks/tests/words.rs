@@ -8,7 +8,7 @@ use kite_checks::{packages, root};
 
 /// What is written like a reason in the controller's code for VMs, and is none: what
 /// others report, and kinds.
-const NO_REASONS: [&str; 26] = [
+const NO_REASONS: [&str; 27] = [
     "Accepted",
     "Copied",
     "DataVolume",
@@ -22,6 +22,7 @@ const NO_REASONS: [&str; 26] = [
     "HotMemoryChange",
     "HotVCPUChange",
     "ImagePullBackOff",
+    "Lost",
     "Pending",
     "PendingPopulation",
     "PersistentVolumeClaim",

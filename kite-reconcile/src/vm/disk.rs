@@ -23,7 +23,7 @@ use super::{
     observe::Observed,
     origin,
     quota::{self, Field, Share},
-    remake, restore,
+    remake,
 };
 use crate::{
     disk_claim::{Growth, Overhead, claim_size, growth, is_bound},
@@ -47,14 +47,7 @@ pub(super) struct Disk;
 impl Stage<VmDraft<'_>> for Disk {
     fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
         // What is left of a VM that has lost its disk is kept as it should be.
-        if draft.has_secrets && draft.loss.is_none() {
-            draft.is_prepared = made(draft);
-        } else {
-            draft.is_prepared = draft.has_secrets;
-            let disk = draft.seen.own_disk(draft.vm);
-            let step = disk.and_then(|it| restore::keep(draft.vm, it, image::family(draft.seen)));
-            draft.steps.extend(step);
-        }
+        draft.is_prepared = draft.has_secrets && (draft.loss.is_some() || made(draft));
         Flow::Next
     }
 
@@ -90,7 +83,6 @@ fn made(draft: &mut VmDraft<'_>) -> bool {
         // Immutable once made.
         desired.spec = stored.spec.clone();
         notes = DiskNotes::of(&stored.metadata);
-        notes.has_its_data |= lost::is_to_say_so(vm, stored);
     } else {
         // In the place of one that is lost, whatever its number: what had its mark is on the
         // machine, and former ones are kept from now on.

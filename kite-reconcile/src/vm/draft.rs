@@ -20,7 +20,7 @@ use kube::api::ObjectMeta;
 use super::{
     decided::Decided,
     disks::{Known, View},
-    hold::power,
+    hold::judged_power,
     judge::{Judgement, judge},
     lost::{self, Loss},
     observe::Observed,
@@ -108,7 +108,7 @@ impl<'a> VmDraft<'a> {
             seen,
             is_entitled: has_ssh_id(seen),
             loss: lost::loss(vm, seen),
-            judgement: judge(power(vm, seen), lost::disk_state(vm, seen), seen),
+            judgement: judge(judged_power(vm, seen), lost::disk_state(vm, seen), seen),
             decided: view.decide(),
             scheduled: Schedule::of(&view, seen),
             view,

@@ -81,6 +81,14 @@ impl Hold {
     }
 }
 
+/// The power by which the VM is judged: one that is kept off for its disk is not in order.
+pub(super) fn judged_power(vm: &Vm<'_>, seen: &Observed) -> PowerState {
+    match Hold::of(vm, seen) {
+        Some(Hold::Disk(_)) | None => vm.object.spec.power_state,
+        Some(_) => PowerState::Off,
+    }
+}
+
 /// Whether the VM is to run: as its spec says, unless something keeps it off.
 pub(super) fn power(vm: &Vm<'_>, seen: &Observed) -> PowerState {
     match Hold::of(vm, seen) {

@@ -147,11 +147,15 @@ pub(super) fn is_to_say_so(vm: &Vm<'_>, disk: &DataVolume) -> bool {
 }
 
 /// Why the VM is kept off: `KubeVirt` starts its guest from whatever claim of the name comes. One
-/// that runs goes on.
+/// that runs goes on; and from what goes, none is started, but what holds it would let go of it.
 pub(super) fn hold(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
-    let has_all = is_unmanaged(vm, seen);
     let runs = judge::runs(seen.instance.as_ref());
-    condition(vm, seen, None).filter(|_| !has_all && !runs)
+    match loss(vm, seen)? {
+        Loss::Leaving(_) | Loss::Unmanaged => None,
+        Loss::Foreign | Loss::Remade | Loss::Untaken | Loss::Volume | Loss::Gone(_) => {
+            condition(vm, seen, None).filter(|_| !runs)
+        }
+    }
 }
 
 /// Uid of the claim that a guest has run on, where the disk's present one is another that CDI has
@@ -193,18 +197,21 @@ fn whatever_lost(vm: &Vm<'_>, seen: &Observed) -> Option<Loss> {
     if !had(vm, own) {
         return None;
     }
-    let state = DiskState::of(Some(own));
     match &seen.claim {
         _ if leaves(&disk.metadata) => Some(Loss::Leaving(DISK)),
         Some(claim) if leaves(&claim.metadata) => Some(Loss::Leaving(CLAIM)),
-        Some(claim) if is_owned(claim, &disk.metadata) => match state {
-            _ if is_remade => Some(Loss::Remade),
-            DiskState::Failed => Some(Loss::Volume),
-            _ => None,
-        },
+        Some(claim) if is_owned(claim, &disk.metadata) => {
+            let status = claim.status.as_ref();
+            let is_unbound = status.is_some_and(|it| it.phase.as_deref() == Some("Lost"));
+            let volume = is_unbound.then_some(Loss::Volume);
+            is_remade.then_some(Loss::Remade).or(volume)
+        }
         // As from a backup, it may belong to nobody.
         Some(claim) => match left_alone(vm, claim) {
-            Loss::Unmanaged => (state != DiskState::Filled).then_some(Loss::Untaken),
+            Loss::Unmanaged => {
+                let is_taken = DiskState::of(Some(own)) == DiskState::Filled;
+                (!is_taken).then_some(Loss::Untaken)
+            }
             loss => Some(loss),
         },
         None => Some(Loss::Gone(CLAIM)),

@@ -204,8 +204,6 @@ fn a_disk_that_had_its_data_has_lost_it_whatever_cdi_says_of_its_phase() {
         ("Pending", None, Some(Loss::Gone(CLAIM))),
         ("Succeeded", None, Some(Loss::Gone(CLAIM))),
         ("CloneScheduled", None, Some(Loss::Gone(CLAIM))),
-        // CDI sees that its volume is gone.
-        ("Failed", own(), Some(Loss::Volume)),
         ("Succeeded", back(), None),
         ("Pending", back(), Some(Loss::Untaken)),
     ] {
@@ -214,6 +212,16 @@ fn a_disk_that_had_its_data_has_lost_it_whatever_cdi_says_of_its_phase() {
         let held = hold(&vm, &seen).is_some();
         assert_eq!(held, loss.is_some(), "{phase}");
     }
+    // Kubernetes sees that its volume is gone, whatever CDI says.
+    let mut seen = in_phase("Succeeded", own());
+    let status = json!({"phase": "Lost"});
+    seen.claim.as_mut().unwrap().status = serde_json::from_value(status).unwrap();
+    assert_eq!(super::loss(&vm, &seen), Some(Loss::Volume));
+    // One that goes is not let go of by a guest that is being started.
+    seen.claim.as_mut().unwrap().metadata.deletion_timestamp =
+        serde_json::from_value(json!("2026-05-04T08:00:00Z")).unwrap();
+    assert_eq!(super::loss(&vm, &seen), Some(Loss::Leaving(CLAIM)));
+    assert_eq!(hold(&vm, &seen), None);
     // Of one from before the disk does not say so, and the status does.
     let mut seen = in_phase("CloneScheduled", None);
     seen.disk.as_mut().unwrap().metadata.annotations = None;

@@ -37,6 +37,7 @@ const STAGES: &[&dyn for<'a> Stage<VmDraft<'a>>] = &[
     &access::Access,
     &exposed::Exposure,
     &disk::Growing,
+    &restore::Kept,
     &reserved::FormerNames,
     &restart::Required,
     &resize::Resize,

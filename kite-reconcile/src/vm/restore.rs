@@ -192,12 +192,6 @@ impl Stage<VmDraft<'_>> for Restoring {
             let step = step(draft, deed);
             draft.steps.extend(step);
         }
-        let own: Vec<_> = draft.view.own().collect();
-        let formers = own.into_iter().filter(|(name, _)| !has_step(draft, name));
-        let kept: Vec<_> = formers
-            .filter_map(|(_, it)| keep(draft.vm, it, None))
-            .collect();
-        draft.steps.extend(kept);
         Flow::Next
     }
 
@@ -225,6 +219,23 @@ impl Stage<VmDraft<'_>> for Restoring {
         let over = View::of(vm, Known::of(seen)).decide().look_again;
         let over = over.and_then(|left| seen.now.checked_add(left).ok());
         at.into_iter().chain(over).min()
+    }
+}
+
+/// Has all disks of the VM say that they have their data, once they have. After the machine, which
+/// can be switched off whatever else is in the way. Goes by `disks`, `disk` and `image`.
+pub(super) struct Kept;
+
+impl Stage<VmDraft<'_>> for Kept {
+    fn plan(&self, draft: &mut VmDraft<'_>) -> Flow {
+        let current = draft.seen.disk_name(draft.vm);
+        let own: Vec<_> = draft.view.own().collect();
+        for (name, disk) in own {
+            let family = image::family(draft.seen).filter(|_| name == current);
+            let step = keep(draft.vm, disk, family).filter(|_| !has_step(draft, name));
+            draft.steps.extend(step);
+        }
+        Flow::Next
     }
 }
 

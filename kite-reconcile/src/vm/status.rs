@@ -84,9 +84,6 @@ pub(super) fn phase(draft: &VmDraft<'_>) -> VmPhase {
     if let Some(obstacle) = draft.obstacles.first() {
         return obstacle.phase;
     }
-    if let Some(Hold::Disk(_)) = Hold::told(draft.vm, draft.seen) {
-        return VmPhase::Failed;
-    }
     if draft.is_new() && !draft.is_entitled {
         return reserved::phase_without(draft.seen);
     }

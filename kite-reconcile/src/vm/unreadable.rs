@@ -18,7 +18,7 @@ use kite_render::{Vm, machine};
 use super::{
     disks::{Known, View},
     expiry::Expiry,
-    hold::{Hold, power},
+    hold::{Hold, judged_power, power},
     image::hardware,
     judge::judge,
     lost,
@@ -104,7 +104,7 @@ fn kept(
     let disk = lost::disk_state(vm, seen);
     let power = power(vm, seen);
     let phase = match machine {
-        Some(_) => judge(power, disk, seen).phase,
+        Some(_) => judge(judged_power(vm, seen), disk, seen).phase,
         None => unmade,
     };
     let is_on = seen.instance.is_some() && phase != VmPhase::Stopped;

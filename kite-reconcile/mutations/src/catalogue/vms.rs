@@ -104,8 +104,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "starts a VM from a claim that CDI has made in the place of its own",
         file: LOST,
         edits: &[(
-            "condition(vm, seen, None).filter(|_| !has_all && !runs)",
-            "condition(vm, seen, None).filter(|_| !has_all && !runs && false)",
+            "condition(vm, seen, None).filter(|_| !runs)",
+            "condition(vm, seen, None).filter(|_| !runs && false)",
         )],
         first: (Scenarios, "lost::a_claim_that_cdi"),
     },
