@@ -38,10 +38,13 @@ impl Guest {
         let serial = names::volume_serial("kite-user-ann", "data");
         fs::write(guest.path("sys/vdb/serial"), serial).unwrap();
         fs::write(guest.disk(), disk).unwrap();
-        // Who is not root mounts nothing.
+        // Who is not root mounts nothing, and what is not mounted is not grown in place: `resize2fs`
+        // would open it as its own and write the second at which it did.
         guest.program("mountpoint", "exit 1");
-        let log = guest.path("mounted");
-        guest.program("mount", &format!("echo \"$@\" >> {}", log.display()));
+        for (program, log) in [("mount", "mounted"), ("resize2fs", "grown")] {
+            let log = guest.path(log);
+            guest.program(program, &format!("echo \"$@\" >> {}", log.display()));
+        }
         guest
     }
 
@@ -97,6 +100,11 @@ impl Guest {
         fs::read_to_string(self.path("mounted")).unwrap_or_default()
     }
 
+    /// What was grown to the size of its disk.
+    fn grown(&self) -> String {
+        fs::read_to_string(self.path("grown")).unwrap_or_default()
+    }
+
     fn kind(&self) -> String {
         let found = Command::new("/usr/sbin/blkid")
             .args(["-p", "-o", "value", "-s", "TYPE"])
@@ -133,6 +141,8 @@ fn a_blank_disk_is_formatted_once_and_mounted_at_each_boot() {
     guest.boot();
     assert!(fs::read(guest.disk()).unwrap() == before, "it is as it was");
     assert_eq!(guest.mounted(), mounted.repeat(2));
+    let grown = format!("{}\n", guest.disk().display());
+    assert_eq!(guest.grown(), grown.repeat(2));
 }
 
 #[test]
