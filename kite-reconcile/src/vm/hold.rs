@@ -19,7 +19,8 @@ pub(super) enum Hold {
     Idle(Idleness),
     /// It stops so that it starts from another disk.
     Restoring,
-    /// What is there in the place of its disk is not what it had, and no guest runs on it.
+    /// Its disk is lost, whether something else is in its place or nothing is, and no guest runs
+    /// on it.
     Disk(NewCondition),
     /// It cannot have one of its volumes, and has not been started.
     Volumes(NewCondition),

@@ -3,6 +3,7 @@
 use kite_core::{
     conditions::ConditionStatus,
     crd::{DiskStatus, KiteVirtualMachine, KiteVirtualMachineSpec, KiteVirtualMachineStatus},
+    quantity::Bytes,
 };
 use serde_json::{Value, json};
 

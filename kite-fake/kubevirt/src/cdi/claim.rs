@@ -1,5 +1,6 @@
 //! The claim of a `DataVolume`.
 
+use kite_core::cdi;
 use kite_fake::actors::ActorError;
 use kite_fake::actors::kind::STORAGE_CLASS;
 use kite_fake::actors::objects::{Objects, controller_reference, uid};
@@ -9,9 +10,6 @@ use serde_json::{Value, json};
 use super::smart_clone::{FINALIZER, SOURCE_NAMESPACE};
 use super::status::Family;
 use crate::kinds::DATA_VOLUME;
-
-/// On a claim: uid of the `DataVolume` that it was made for.
-pub(super) const CREATED_FOR: &str = "cdi.kubevirt.io/createdForDataVolume";
 
 /// What a file system takes of its volume, by CDI's default.
 const OVERHEAD: f64 = 0.055;
@@ -105,7 +103,7 @@ pub(super) fn claim_of(
             "labels": labels(volume),
             "annotations": {
                 "cdi.kubevirt.io/storage.usePopulator": "true",
-                CREATED_FOR: uid(volume),
+                (cdi::MADE_FOR): uid(volume),
             },
             "ownerReferences": [controller_reference(&DATA_VOLUME, volume)],
         },

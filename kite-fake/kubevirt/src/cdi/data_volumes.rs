@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use kite_core::cdi;
 use kite_fake::actors::Gate;
 use kite_fake::actors::References;
 use kite_fake::actors::events;
@@ -24,11 +25,6 @@ use super::status::{Family, Standing, status, steps_done};
 use crate::kinds::{DATA_SOURCE, DATA_VOLUME, STORAGE_PROFILE};
 use crate::kubevirt::find;
 use crate::stages;
-
-/// On a `DataVolume`: the claim that is filled by somebody else.
-const PRE_POPULATED: &str = "cdi.kubevirt.io/storage.prePopulated";
-/// On a claim: the `DataVolume` that it is filled for.
-const POPULATED_FOR: &str = "cdi.kubevirt.io/storage.populatedFor";
 
 /// When a claim is tried again that could not be made: what is in its way is not
 /// watched.
@@ -216,7 +212,10 @@ impl Disk<'_> {
     /// A claim that somebody else has filled for this disk becomes its own.
     async fn adopt(&self) -> Result<Option<Next>, ActorError> {
         let meta = &self.volume.metadata;
-        let claim = meta.annotations.as_ref().and_then(|a| a.get(PRE_POPULATED));
+        let claim = meta
+            .annotations
+            .as_ref()
+            .and_then(|a| a.get(cdi::HAS_ITS_DATA));
         let name = claim.unwrap_or(&self.key.name);
         let key = Key::new(&CLAIM, self.key.namespace.as_deref(), name);
         // A change of a claim leads back to the disk of its own name alone.
@@ -237,7 +236,7 @@ impl Disk<'_> {
             };
         };
         let filled_for = found.metadata.annotations.as_ref();
-        let filled_for = filled_for.and_then(|a| a.get(POPULATED_FOR));
+        let filled_for = filled_for.and_then(|a| a.get(cdi::POPULATED_FOR));
         let is_filled = filled_for.is_some_and(|name| *name == self.key.name);
         let is_own = is_controlled_by(&found, uid(self.volume));
         if claim.is_none() && !is_filled {

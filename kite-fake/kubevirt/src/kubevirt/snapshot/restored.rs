@@ -1,5 +1,6 @@
 //! What a restored VM and its claims look like, as functions of the content.
 
+use kite_core::cdi;
 use kite_fake::actors::objects::{text, uid};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -105,7 +106,7 @@ pub(super) fn claim(
     annotations[RESTORE_NAME] = json!(restore.metadata.name);
     annotations[LAST_RESTORE] = json!(mark(restore));
     if entry["dataVolumeName"].is_string() {
-        annotations["cdi.kubevirt.io/storage.populatedFor"] = entry["dataVolumeName"].clone();
+        annotations[cdi::POPULATED_FOR] = entry["dataVolumeName"].clone();
     }
     let mut labels = match &before["metadata"]["labels"] {
         Value::Object(labels) => Value::Object(labels.clone()),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use kite_core::cdi;
 use kite_fake::actors::References;
 use kite_fake::actors::kind::{CLAIM, Key, VOLUME_SNAPSHOT};
 use kite_fake::actors::objects::Found;
@@ -395,7 +396,7 @@ impl Giving<'_> {
         if let Some(disk) = owning_disk(claim) {
             let key = Key::new(&DATA_VOLUME, self.namespace(), disk);
             let name = claim.metadata.name.clone();
-            let annotation = json!({"cdi.kubevirt.io/storage.prePopulated": name});
+            let annotation = json!({(cdi::HAS_ITS_DATA): name});
             let patch = json!({"metadata": {"annotations": annotation}});
             ignore_missing(self.objects.merge(&key, None, patch).await)?;
         }
@@ -508,13 +509,13 @@ impl Giving<'_> {
                 continue;
             }
             let key = Key::new(&CLAIM, self.namespace(), claim);
-            let populated = json!({"cdi.kubevirt.io/storage.populatedFor": name});
+            let populated = json!({(cdi::POPULATED_FOR): name});
             // The disk owns it from now on.
             let patch = json!({"metadata": {"annotations": populated, "ownerReferences": null}});
             self.objects.merge(&key, None, patch).await?;
             let mut metadata = template["metadata"].clone();
             metadata["namespace"] = json!(self.key.namespace);
-            metadata["annotations"]["cdi.kubevirt.io/storage.prePopulated"] = json!(claim);
+            metadata["annotations"][cdi::HAS_ITS_DATA] = json!(claim);
             if let Some(target) = &self.target {
                 metadata["ownerReferences"] =
                     json!([controller_reference(&VIRTUAL_MACHINE, target)]);
