@@ -67,22 +67,23 @@ struct Scope {
     #[serde(default)]
     all: bool,
     /// Of which VMs it is told that their sessions have changed. By default of none.
-    sessions: Option<Sessions>,
+    sessions: Option<Followed>,
+    /// Of whose snapshots and volumes it is told that they have changed. By default of nobody's.
+    disks: Option<Followed>,
 }
 
-/// Of which VMs the sessions are followed.
+/// Whose it is that is followed.
 #[derive(Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-#[schemars(rename = "FollowedSessions")]
-enum Sessions {
-    /// Of one's own.
+enum Followed {
+    /// One's own.
     Own,
-    /// Of everybody's, for those who may see them.
+    /// Everybody's, for those who may see it.
     All,
 }
 
-impl Sessions {
-    /// Whose sessions one must be allowed to see.
+impl Followed {
+    /// Whose one must be allowed to see.
     fn whose(self) -> Whose {
         match self {
             Self::Own => Whose::Own,
@@ -117,13 +118,21 @@ struct Gone {
     uid: String,
 }
 
-/// The VM whose sessions are others than they were.
+/// The VM whose sessions or snapshots are others than they were.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "VmWithSessions")]
-struct WithSessions {
+#[schemars(rename = "VmWithNews")]
+struct WithNews {
     /// Name of the VM.
     name: String,
     /// Name of the account that it belongs to.
+    owner: String,
+}
+
+/// The account whose volumes are others than they were.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "OwnerWithNews")]
+struct OwnerWithNews {
+    /// Name of the account.
     owner: String,
 }
 
@@ -143,7 +152,11 @@ async fn events(
     if let Some(sessions) = scope.sessions {
         caller.require(Action::SeeVmSessions, sessions.whose())?;
     }
-    if scope.all || scope.sessions == Some(Sessions::All) {
+    if let Some(disks) = scope.disks {
+        caller.require(Action::SeeSnapshots, disks.whose())?;
+        caller.require(Action::SeeVolumes, disks.whose())?;
+    }
+    if scope.all || [scope.sessions, scope.disks].contains(&Some(Followed::All)) {
         note(|notes| notes.of(None));
     }
     let place = state.event_places().take(&caller.name())?;
@@ -185,9 +198,10 @@ impl OperationOutput for News {
                 ctx.schema.subschema_for::<Gone>(),
             ),
             (
-                vec!["vm-sessions"],
-                ctx.schema.subschema_for::<WithSessions>(),
+                vec!["vm-sessions", "vm-snapshots"],
+                ctx.schema.subschema_for::<WithNews>(),
             ),
+            (vec!["volumes"], ctx.schema.subschema_for::<OwnerWithNews>()),
             (
                 vec!["vm", "image", "offer", "me", "signed-out"],
                 json_schema!({ "type": "object" }),
@@ -216,8 +230,9 @@ impl OperationOutput for News {
             description: "First `snapshot` with `{vms, images, offers, me}`, then, as it happens, \
                           `vm`, `image`, `offer` and `me` with the object as other requests \
                           show it, `vm-deleted`, `image-deleted` and `offer-deleted` with \
-                          `{name, owner?, uid}`, if asked for `vm-sessions` with `{name, owner}` \
-                          of a VM whose sessions have changed, another `snapshot` for who was too \
+                          `{name, owner?, uid}`, if asked for `vm-sessions` and `vm-snapshots` \
+                          with `{name, owner}` of a VM whose sessions or snapshots have changed \
+                          and `volumes` with the `{owner}` of some that have, another `snapshot` for who was too \
                           slow, and `signed-out` when the session is over, which is the last."
                 .to_owned(),
             content: IndexMap::from_iter([("text/event-stream".to_owned(), content)]),

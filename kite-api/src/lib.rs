@@ -52,6 +52,7 @@
 //! leaves it out (`off`).
 
 mod access_dates;
+mod amount;
 mod builder;
 pub mod caches;
 mod capacity;
@@ -68,6 +69,7 @@ mod nodes;
 mod notices;
 mod offers;
 mod openapi;
+mod owned;
 mod page;
 mod password;
 mod platform;
@@ -78,6 +80,7 @@ mod reference;
 mod router;
 mod setting;
 mod settings;
+mod snapshots;
 mod state;
 #[cfg(test)]
 mod tables;
@@ -86,6 +89,7 @@ mod vm_fields;
 mod vm_view;
 mod vms;
 mod vocabulary;
+mod volumes;
 
 pub use kite_identity::{Caller, Principal, SEALED_TOKENS, Seal};
 pub use kite_rest::{BODY_LIMIT, STRANGERS_BODY_LIMIT, audit, budget::is_signed_in, problem};

@@ -12,7 +12,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     crd::{
-        AccessLevel, KiteVirtualMachineOffer, KiteVirtualMachineOfferSpec, OfferClaim, OfferPhase,
+        AccessLevel, KiteVirtualMachine, KiteVirtualMachineOffer, KiteVirtualMachineOfferSpec,
+        OfferClaim, OfferPhase,
     },
     quantity::Bytes,
     span::Span,
@@ -29,6 +30,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
+    owned,
     policy::{Action, Whose},
     state::ApiState,
     vm_view::VmView,
@@ -227,7 +229,8 @@ async fn claim(
     let owner = Arc::clone(caller.user());
     if let Some(obstacle) = obstacle(&state, &caller, &offer) {
         // Perhaps this very request has claimed it, and its answer was lost.
-        let made = vms::made_by(&state, &caller, &owner, &once, &form).await?;
+        let made =
+            owned::made_by::<KiteVirtualMachine>(&state, &caller, &owner, &once, &form).await?;
         return made.ok_or(obstacle);
     }
     let mut end = None;
@@ -341,6 +344,7 @@ impl Input for NewOffer {
         let expires_at: Option<Time> = form.optional("expiresAt");
         require_future(
             form,
+            "expiresAt",
             expires_at.as_ref(),
             "leave it out if the offer is to last until it is claimed",
         );

@@ -15,10 +15,12 @@ use kite_identity::openapi::security_schemes;
 use kite_rest::openapi::add_components;
 
 /// Groups of operations, with what they are for.
-const TAGS: [(&str, &str); 7] = [
+const TAGS: [(&str, &str); 9] = [
     ("auth", "Signing up, in and out"),
     ("me", "One's own account"),
     ("vms", "Virtual machines"),
+    ("snapshots", "Disks of VMs as they were at one moment"),
+    ("volumes", "Disks apart from VMs"),
     ("catalogue", "What VMs can be made from: images and offers"),
     ("events", "News as they happen"),
     ("admin", "For administrators"),

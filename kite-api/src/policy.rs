@@ -61,6 +61,27 @@ kite_identity::actions! {
     /// Delete a VM and its disk.
     DeleteVm: "delete the VM",
         own From(User), others Downwards(Manager), token Both(VmsWrite), proof OfOthers;
+    /// See snapshots.
+    SeeSnapshots: "see snapshots",
+        own From(ReadOnly), others From(Manager), token Both(VmsRead), proof Never;
+    /// Take snapshots of a VM, and change how long they are kept.
+    MakeSnapshots: "take or edit snapshots",
+        own From(User), others Downwards(Manager), token Both(VmsWrite), proof OfOthers;
+    /// Delete a snapshot and its data.
+    DeleteSnapshots: "delete snapshots",
+        own From(User), others Downwards(Manager), token Both(VmsWrite), proof OfOthers;
+    /// Have a VM's disk be made anew from a snapshot, or the one before put back.
+    RestoreVm: "restore the VM",
+        own From(User), others Downwards(Manager), token Both(VmsWrite), proof OfOthers;
+    /// See volumes.
+    SeeVolumes: "see volumes",
+        own From(ReadOnly), others From(Manager), token Both(VmsRead), proof Never;
+    /// Create a volume, and have it grow.
+    MakeVolumes: "create or edit volumes",
+        own From(User), others Downwards(Manager), token Both(VmsWrite), proof OfOthers;
+    /// Delete a volume and its data.
+    DeleteVolumes: "delete volumes",
+        own From(User), others Downwards(Manager), token Both(VmsWrite), proof OfOthers;
     /// See all offers and who has them, create and delete them.
     ManageOffers: "manage offers",
         own From(Admin), others From(Admin), token Each(AdminRead, Admin), proof Never;
@@ -83,7 +104,7 @@ mod tests {
 
     /// What is expected, written down beside the table: for each [`Whose`] a character per
     /// level in ascending order, and when a proof is asked for.
-    const EXPECTED: [(Action, &str, Proof); 16] = [
+    const EXPECTED: [(Action, &str, Proof); 23] = [
         (Action::SeeImages, "RUMA RUMA RUMA RUMA RUMA", Proof::Never),
         (Action::SeeOffers, "RUMA RUMA RUMA RUMA RUMA", Proof::Never),
         (Action::SeeVm, "RUMA --MA --MA --MA --MA", Proof::Never),
@@ -130,6 +151,37 @@ mod tests {
             Proof::OfOthers,
         ),
         (
+            Action::SeeSnapshots,
+            "RUMA --MA --MA --MA --MA",
+            Proof::Never,
+        ),
+        (
+            Action::MakeSnapshots,
+            "-UMA --MA --MA --MA ---A",
+            Proof::OfOthers,
+        ),
+        (
+            Action::DeleteSnapshots,
+            "-UMA --MA --MA --MA ---A",
+            Proof::OfOthers,
+        ),
+        (
+            Action::RestoreVm,
+            "-UMA --MA --MA --MA ---A",
+            Proof::OfOthers,
+        ),
+        (Action::SeeVolumes, "RUMA --MA --MA --MA --MA", Proof::Never),
+        (
+            Action::MakeVolumes,
+            "-UMA --MA --MA --MA ---A",
+            Proof::OfOthers,
+        ),
+        (
+            Action::DeleteVolumes,
+            "-UMA --MA --MA --MA ---A",
+            Proof::OfOthers,
+        ),
+        (
             Action::ManageOffers,
             "---A ---A ---A ---A ---A",
             Proof::Never,
@@ -169,11 +221,28 @@ mod tests {
                 .flat_map(|name| [format!("Read{name}"), format!("Write{name}")])
                 .collect()
         };
-        let see = ["SeeImages", "SeeOffers", "SeeVm", "SeeVmSessions"];
+        let see = [
+            "SeeImages",
+            "SeeOffers",
+            "SeeVm",
+            "SeeVmSessions",
+            "SeeSnapshots",
+            "SeeVolumes",
+        ];
         assert_eq!(allowed(TokenScope::VmsRead), both(&see));
         let power: Vec<_> = see.into_iter().chain(["PowerVm", "EndVmSession"]).collect();
         assert_eq!(allowed(TokenScope::VmsPower), both(&power));
-        let write = ["CreateVm", "GiveVmAccess", "EditVm", "DeleteVm"];
+        let write = [
+            "CreateVm",
+            "GiveVmAccess",
+            "EditVm",
+            "DeleteVm",
+            "MakeSnapshots",
+            "DeleteSnapshots",
+            "RestoreVm",
+            "MakeVolumes",
+            "DeleteVolumes",
+        ];
         let write: Vec<_> = power.into_iter().chain(write).collect();
         assert_eq!(allowed(TokenScope::VmsWrite), both(&write));
         let access: Vec<_> = write.into_iter().chain(["EditVmAccess"]).collect();

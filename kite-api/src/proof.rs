@@ -8,7 +8,7 @@ const VM_ACCESS: &[&str] = &["sshPublicKeys", "sshPassword"];
 
 /// Every operation that changes something beside those of accounts, by its id. What only
 /// looks never asks.
-pub const OPERATIONS: [(&str, Asks); 16] = [
+pub const OPERATIONS: [(&str, Asks); 24] = [
     ("deleteCertificate", Asks::Always),
     ("putCertificate", Asks::Always),
     ("createOffer", Asks::Always),
@@ -27,6 +27,14 @@ pub const OPERATIONS: [(&str, Asks); 16] = [
     ("endVmSession", Asks::ForOthers),
     ("startVm", Asks::ForOthers),
     ("stopVm", Asks::ForOthers),
+    ("restoreVm", Asks::ForOthers),
+    ("cancelRestore", Asks::ForOthers),
+    ("createSnapshot", Asks::ForOthers),
+    ("editSnapshot", Asks::ForOthers),
+    ("deleteSnapshot", Asks::ForOthers),
+    ("createVolume", Asks::ForOthers),
+    ("editVolume", Asks::ForOthers),
+    ("deleteVolume", Asks::ForOthers),
     ("seeNotices", Asks::Always),
 ];
 

@@ -23,7 +23,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
     capacity, certificate, connections, consoles, events, images, layers, notices, offers, openapi,
-    page, password, platform, proof, reference, settings, state::ApiState, vms,
+    page, password, platform, proof, reference, settings, snapshots, state::ApiState, vms, volumes,
 };
 
 /// What administrators see that is nobody's.
@@ -106,6 +106,8 @@ fn operations() -> ApiRouter<ApiState> {
         .merge(password::routes())
         .merge(notices::routes())
         .merge(vms::routes())
+        .merge(snapshots::routes())
+        .merge(volumes::routes())
         .merge(consoles::routes())
         .merge(connections::routes())
         .merge(images::routes())

@@ -2,14 +2,16 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
-    crd::{PowerState, SshLogin},
+    crd::{PowerState, SnapshotSchedule, SshLogin, VolumeAttachment},
     quantity::Bytes,
     span::Span,
 };
-use kite_rest::{Change, Field, Form, OneOf, SshKeys};
+use kite_rest::{Change, Field, Form, OneOf, SshKeys, Whole};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 /// The type of a field of a spec.
-pub(crate) trait Setting: Sized {
+pub(crate) trait Setting: Sized + Serialize {
     /// What stands for it in a body.
     type Written: Field;
 
@@ -37,6 +39,11 @@ pub(crate) trait Setting: Sized {
         }
         let changed = form.changed(name).map(Self::of);
         changed.map_or(Change::Keep, Change::Set)
+    }
+
+    /// What a merge patch writes for it.
+    fn patch(&self) -> Value {
+        json!(self)
     }
 
     /// What it is after an edit.
@@ -110,6 +117,41 @@ impl Setting for Vec<String> {
 
     fn of(SshKeys(keys): SshKeys) -> Self {
         keys
+    }
+
+    fn removed() -> Option<Self> {
+        Some(Self::new())
+    }
+}
+
+/// A schedule, of which each edit is the whole.
+impl Setting for Option<Box<SnapshotSchedule>> {
+    type Written = Whole<SnapshotSchedule>;
+
+    fn of(Whole(schedule): Whole<SnapshotSchedule>) -> Self {
+        Some(Box::new(schedule))
+    }
+
+    fn removed() -> Option<Self> {
+        Some(None)
+    }
+
+    /// The zone of the one before is none of this one's.
+    fn patch(&self) -> Value {
+        let mut patch = json!(self);
+        if let Some(fields) = patch.as_object_mut() {
+            fields.entry("timeZone").or_insert(Value::Null);
+        }
+        patch
+    }
+}
+
+/// Volumes, of which there may be none.
+impl Setting for Vec<VolumeAttachment> {
+    type Written = Whole<Self>;
+
+    fn of(Whole(volumes): Whole<Self>) -> Self {
+        volumes
     }
 
     fn removed() -> Option<Self> {

@@ -104,6 +104,7 @@ fn fields_of_vms() -> String {
         let [new, claimed] = match field.new {
             New::Sized => ["required", "the offer's"],
             New::Optional => ["optional"; 2],
+            New::Alone => ["optional", "not with an offer"],
             New::Never => [""; 2],
         };
         let (edited, action) = match field.edit {

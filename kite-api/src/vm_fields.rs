@@ -7,7 +7,7 @@ mod declare;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
-    crd::{KiteVirtualMachineSpec, PowerState, SshLogin},
+    crd::{KiteVirtualMachineSpec, PowerState, SnapshotSchedule, SshLogin, VolumeAttachment},
     names::VM_NAME_MAX,
     quantity::Bytes,
     span::Span,
@@ -28,6 +28,8 @@ pub(crate) enum New {
     Sized,
     /// It may have it.
     Optional,
+    /// It may have it, and one from an offer may not.
+    Alone,
     /// The API decides it.
     Never,
 }
@@ -42,9 +44,9 @@ pub(crate) enum Edited {
 }
 
 fields! {
-    // The password is none of the spec's in requests and answers; restarts are requests of
-    // their own, and what snapshots and volumes are for is asked for by kubectl alone.
-    hidden ssh_password_hash, restarted_at, from_snapshot, restore, snapshots, volumes, unreadable;
+    // The password is none of the spec's in requests and answers; restarts and restores are
+    // requests of their own.
+    hidden ssh_password_hash, restarted_at, restore, unreadable;
 
     /// How many CPUs it is to have.
     cpu: u32 = "cpu", New::Sized, Edited::By(Action::EditVm);
@@ -84,6 +86,17 @@ fields! {
     start_on_connect: bool = "startOnConnect", New::Optional, Edited::By(Action::EditVm);
     /// What a login takes.
     ssh_login: SshLogin = "sshLogin", New::Optional, Edited::By(Action::EditVmAccess);
+    /// Name of the snapshot that its disk was copied from, instead of its image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_snapshot: Option<String> = "fromSnapshot", New::Alone, Edited::Never(
+        "cannot be changed: the disk is already made from it; create another VM"
+    );
+    /// When snapshots of it are taken, and how many of them are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snapshots: Option<Box<SnapshotSchedule>> = "snapshots",
+        New::Optional, Edited::By(Action::EditVm);
+    /// Volumes that it has beside its disk, from its next start on.
+    volumes: Vec<VolumeAttachment> = "volumes", New::Optional, Edited::By(Action::EditVm);
     /// Name of the offer that it was claimed from.
     #[serde(skip_serializing_if = "Option::is_none")]
     offer: Option<String> = "offer", New::Never, Edited::Never(
@@ -245,7 +258,7 @@ mod tests {
         assert_eq!(edited_by(Action::PowerVm), ["powerState"]);
         let never = all().filter(|field| matches!(field.edit, Edited::Never(_)));
         let never: Vec<_> = never.map(|field| field.name).collect();
-        assert_eq!(never, ["image", "sshId", "offer"]);
+        assert_eq!(never, ["image", "sshId", "fromSnapshot", "offer"]);
         let all: Vec<_> = all().map(|field| field.name).collect();
         let told = [access.as_slice(), &["powerState"], &never].concat();
         let rest: Vec<_> = all.into_iter().filter(|it| !told.contains(it)).collect();

@@ -5,8 +5,12 @@ use std::borrow::Cow;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kite_core::{
     cluster::ObjectKey,
-    crd::{Charge, KiteUser, KiteVirtualMachine, PowerState, VmPhase},
+    crd::{
+        Charge, FormerDisk, KiteUser, KiteVirtualMachine, PowerState, RestoreRequest,
+        ScheduleStatus, VmPhase,
+    },
     names,
+    quantity::Bytes,
 };
 use kite_rest::{cache::Cache, etag_of};
 use kube::ResourceExt as _;
@@ -37,6 +41,9 @@ pub(crate) struct VmView {
     has_ssh_password: bool,
     #[serde(flatten)]
     settings: VmSettings,
+    /// The last restore that was asked for, until somebody takes it back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restore: Option<RestoreRequest>,
     /// When it was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
@@ -101,6 +108,15 @@ struct StatusView {
     delete_at: Option<Time>,
     /// Whether it is off because nobody uses it.
     idle: bool,
+    /// Size of its disk as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk_size: Option<Bytes>,
+    /// Disks that it had before a restore: each can be put back while it is kept.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    former_disks: Vec<FormerDisk>,
+    /// How its schedule of snapshots stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snapshots: Option<ScheduleStatus>,
     /// Why it is as it is.
     conditions: Vec<Condition>,
 }
@@ -159,6 +175,7 @@ impl VmView {
             etag: etag_of(vm),
             has_ssh_password: vm.spec.ssh_password_hash.is_some(),
             settings: VmSettings::of(&vm.spec),
+            restore: vm.spec.restore.as_deref().cloned(),
             created_at: vm.creation_timestamp().map(|time| time.0.to_string()),
             deleting: vm.metadata.deletion_timestamp.is_some(),
             unreadable: vm.unreadable().map(Cow::into_owned),
@@ -180,10 +197,7 @@ impl StatusView {
         let Some(status) = vm.status.clone() else {
             return Self::default();
         };
-        let (disk_phase, disk_progress) = status
-            .disk
-            .map(|disk| (disk.phase, disk.progress))
-            .unwrap_or_default();
+        let disk = status.disk.unwrap_or_default();
         let (ssh_command, domain) = status
             .access
             .map(|access| (access.ssh_command, access.domain))
@@ -194,12 +208,15 @@ impl StatusView {
             up_to_date: status.observed_generation == vm.metadata.generation,
             node_name: status.node_name,
             ip_address: status.ip_address,
-            disk_phase,
-            disk_progress,
+            disk_phase: disk.phase,
+            disk_progress: disk.progress,
             ssh_command,
             domain,
             delete_at: status.expiry.map(|expiry| expiry.delete_at),
             idle: status.idle.is_some(),
+            disk_size: disk.size,
+            former_disks: status.former_disks,
+            snapshots: status.snapshots,
             conditions: status.conditions,
         }
     }

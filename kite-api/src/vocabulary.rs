@@ -7,8 +7,13 @@ pub(crate) const VOCABULARY: Vocabulary =
     Vocabulary::new().remedy(of).renamed(renamed).quota(quota);
 
 fn quota(what: &str) -> String {
+    let kind = match what {
+        _ if what.contains("kitesnapshots") => "snapshot",
+        _ if what.contains("kitevolumes") => "volume",
+        _ => "VM",
+    };
     format!(
-        "your quota does not allow it ({what}): delete a VM, ask for less, or ask an \
+        "your quota does not allow it ({what}): delete a {kind}, ask for less, or ask an \
          administrator for more"
     )
 }
@@ -18,6 +23,10 @@ fn renamed(field: &str) -> Option<&'static str> {
     match field {
         "sshPasswordHash" => Some("sshPassword"),
         "passwordHash" | "credential" => Some("password"),
+        // A request of its own writes these.
+        "restore.snapshot" => Some("snapshot"),
+        "restore.disk" => Some("disk"),
+        "restore.keep" => Some("keep"),
         _ => None,
     }
 }
@@ -62,13 +71,46 @@ fn of(field: &str) -> Option<&'static str> {
         }
         "cpu" => "write a whole number from 1 to 256",
         "memory" => "write a size such as 2Gi, at least 64Mi",
-        "disk" => "write a size such as 20Gi, at least 1Gi",
+        "disk" | "size" => "write a size such as 20Gi, at least 1Gi",
         "image" => "write the name of an image of the catalogue",
         "sshPublicKeys" => {
             "write at most 32 different keys as they stand in an authorized_keys file, such as \
              \"ssh-ed25519 AAAA… ann@laptop\""
         }
+        "description" => "write at most 1024 characters",
+        "vm" => "write the name of a VM",
+        "fromSnapshot" | "snapshot" => "write the name of a snapshot",
+        "snapshots" => return of_schedule(field),
+        "volumes" => return of_attachment(field),
+        "keep" => "write a span of time from 10m to 8784h, such as 24h",
         "quota" => of_quota(field),
+        _ => return None,
+    })
+}
+
+/// What to write into a field of a schedule of snapshots.
+fn of_schedule(field: &str) -> Option<&'static str> {
+    let (_, inner) = field.split_once('.')?;
+    Some(match inner {
+        "schedule" => {
+            "write minute, hour, day of the month, month and day of the week, such as 30 3 * * *"
+        }
+        "timeZone" => "write a time zone such as Europe/Rome",
+        "keep" | "maxFailures" => "write a whole number from 1 to 60",
+        _ => return None,
+    })
+}
+
+/// What to write of a volume that a VM has.
+fn of_attachment(field: &str) -> Option<&'static str> {
+    let Some((_, inner)) = field.split_once('.') else {
+        return Some("write at most 8 volumes, each once");
+    };
+    Some(match inner {
+        "volume" => "write the name of a volume",
+        "path" => {
+            "write a path such as /srv/data, of letters, digits, dots, hyphens and underscores"
+        }
         _ => return None,
     })
 }

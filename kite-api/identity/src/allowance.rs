@@ -5,10 +5,15 @@ use std::borrow::Cow;
 use kite_core::{crd::Quota, quantity::Bytes};
 use kite_rest::{Fault, FaultKind, Field, faults_by_schema};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 /// What somebody may have.
-pub(crate) struct Allowance(pub(crate) Quota);
+pub(crate) struct Allowance {
+    pub(crate) quota: Quota,
+    /// As it was written: in an edit, null takes away what was there, and what is not named stays.
+    pub(crate) written: Value,
+}
 
 impl JsonSchema for Allowance {
     fn inline_schema() -> bool {
@@ -35,7 +40,10 @@ impl Field for Allowance {
     }
 
     fn parse(value: &Value) -> Option<Self> {
-        serde_json::from_value(value.clone()).ok().map(Self)
+        Some(Self {
+            quota: Quota::deserialize(value).ok()?,
+            written: value.clone(),
+        })
     }
 
     fn faults(value: &Value, place: &str) -> Vec<Fault> {
@@ -44,10 +52,16 @@ impl Field for Allowance {
             return faults;
         }
         // Of sizes the schema says only that they are texts.
-        for name in ["memory", "disk"] {
+        for (name, may_lack) in [
+            ("memory", false),
+            ("disk", false),
+            ("snapshotDisk", true),
+            ("volumeDisk", true),
+        ] {
             let place = format!("{place}.{name}");
             let given = value.get(name);
-            if given.and_then(Bytes::parse).is_some() {
+            let is_none = given.is_none_or(Value::is_null);
+            if given.and_then(Bytes::parse).is_some() || (may_lack && is_none) {
                 continue;
             }
             let expected = Bytes::expected().into_owned();
@@ -87,6 +101,11 @@ mod tests {
             ["it.cpu", "it.foo", "it.memory", "it.disk"]
         );
         assert_eq!(told(json!([])), ["it"]);
+        let mut sizes = json!({"vms": 1, "cpu": 1, "memory": "1Gi", "disk": "1Gi"});
+        for (name, value) in [("snapshotDisk", json!("lots")), ("volumeDisk", json!(5))] {
+            sizes[name] = value;
+        }
+        assert_eq!(told(sizes), ["it.snapshotDisk", "it.volumeDisk"]);
     }
 
     #[test]

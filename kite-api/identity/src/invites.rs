@@ -205,7 +205,7 @@ impl Input for NewInvite {
         let email = form.optional("email");
         let access_level = form.optional("accessLevel").map(|OneOf(level)| level);
         let access_level = access_level.unwrap_or_default();
-        let quota = form.optional("quota").map(|Allowance(quota)| quota);
+        let quota = form.optional("quota").map(|it: Allowance| it.quota);
         let note = form.optional("note");
         let expires_at = read_end(form, DAYS);
         Some(Self {

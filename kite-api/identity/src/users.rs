@@ -188,7 +188,7 @@ impl Input for NewUser {
         let access_level: AccessLevel = access_level.unwrap_or_default();
         let ssh_public_keys = form.optional("sshPublicKeys");
         let ssh_public_keys = ssh_public_keys.map(|SshKeys(keys)| keys);
-        let quota = form.optional("quota").map(|Allowance(quota)| quota);
+        let quota = form.optional("quota").map(|it: Allowance| it.quota);
         if let Some(password) = &password {
             let owner = PasswordOwner {
                 level: Some(access_level),
@@ -297,7 +297,10 @@ impl Input for UserEdit {
         let suspended = form.changed("suspended");
         let fields = [
             change_to_json("email", form.change::<String>("email")),
-            change_to_json("quota", form.change("quota").map(|Allowance(quota)| quota)),
+            change_to_json(
+                "quota",
+                form.change("quota").map(|it: Allowance| it.written),
+            ),
             change_to_json(
                 "sshPublicKeys",
                 form.change("sshPublicKeys").map(|SshKeys(keys)| keys),

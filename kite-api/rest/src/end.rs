@@ -21,12 +21,12 @@ pub fn read_end(form: &mut Form, (usual, longest): (i64, i64)) -> Timestamp {
     end
 }
 
-/// Refuses an `expiresAt` that is over already: what it is given would end at once.
+/// Refuses a `field` with an end that is over already: what it is given would end at once.
 /// `otherwise` is what else to do, in the words after "or".
-pub fn require_future(form: &mut Form, end: Option<&Time>, otherwise: &str) {
+pub fn require_future(form: &mut Form, field: &str, end: Option<&Time>, otherwise: &str) {
     if end.is_some_and(|end| end.0 <= Timestamp::now()) {
         form.error(
-            "expiresAt",
+            field,
             format!("is in the past: write a time in the future, or {otherwise}"),
         );
     }

@@ -27,7 +27,7 @@
 //! |---|---|
 //! | [`problem`] | refusals as RFC 9457 problem details; what an API server's mean |
 //! | [`Form`], [`Input`], [`Sent`], [`Field`] | bodies, read field by field, described as they are read |
-//! | [`OneOf`], [`SomeOf`], [`Partial`], [`Listed`], [`SshKeys`] | fields of more than one part |
+//! | [`OneOf`], [`SomeOf`], [`Partial`], [`Listed`], [`Whole`], [`SshKeys`] | fields of more than one part |
 //! | [`Vocabulary`] | an application's words for its fields |
 //! | [`Answer`], [`Redirect`], [`Items`], [`Page`], [`Shown`] | answers and lists |
 //! | [`IfMatch`], [`edit`], [`delete`], [`patch_unchanged`] | writes that nobody else's are lost by |
@@ -98,7 +98,7 @@ pub use self::{
     input::{Input, Sent},
     lookup::present,
     named::{Deleting, LABEL, Named, is_label},
-    nested::{Listed, Partial},
+    nested::{Listed, Partial, Whole},
     paging::{Items, PAGE_MEMORY, Page},
     patch::{as_map, change_to_json, texts},
     precondition::{IfMatch, delete, edit, edit_noting, etag_of},

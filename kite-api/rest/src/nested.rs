@@ -19,6 +19,41 @@ pub struct Partial<T>(pub Map<String, Value>, PhantomData<T>);
 /// A list of whole objects, as they were written.
 pub struct Listed<T>(pub Vec<Map<String, Value>>, PhantomData<T>);
 
+/// An object, or a list, as a whole: what it does not name is not there.
+pub struct Whole<T>(pub T);
+
+impl<T: JsonSchema> JsonSchema for Whole<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+impl<T: JsonSchema + DeserializeOwned> Field for Whole<T> {
+    fn expected() -> Cow<'static, str> {
+        if schema_of::<T>()["type"] == "array" {
+            "a list of objects".into()
+        } else {
+            "an object with its fields".into()
+        }
+    }
+
+    fn parse(value: &Value) -> Option<Self> {
+        T::deserialize(value).ok().map(Self)
+    }
+}
+
 impl<T: JsonSchema> JsonSchema for Partial<T> {
     fn schema_name() -> Cow<'static, str> {
         T::schema_name()

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use kite_core::crd::{
-    KiteConnection, KiteImage, KiteInvite, KitePlatform, KiteSession, KiteToken, KiteUser,
-    KiteVirtualMachine, KiteVirtualMachineOffer,
+    KiteConnection, KiteImage, KiteInvite, KitePlatform, KiteSession, KiteSnapshot, KiteToken,
+    KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer, KiteVolume,
 };
 use kite_identity::Copies;
 use kite_rest::{cache::Watched, written::Written};
@@ -28,11 +28,13 @@ pub use kite_rest::cache::{Cache, Change};
 use crate::vm_view::VmView;
 
 /// What clients are told of the copies as (`Kite-Written`).
-pub(crate) const NAMES: [&str; 9] = [
+pub(crate) const NAMES: [&str; 11] = [
     "users",
     "vms",
     "images",
     "offers",
+    "snapshots",
+    "volumes",
     "platforms",
     "sessions",
     "tokens",
@@ -50,6 +52,10 @@ pub struct Caches {
     pub images: Cache<KiteImage>,
     /// VMs that are offered.
     pub offers: Cache<KiteVirtualMachineOffer>,
+    /// Snapshots of VMs' disks.
+    pub snapshots: Cache<KiteSnapshot>,
+    /// Disks apart from VMs.
+    pub volumes: Cache<KiteVolume>,
     /// The platform's settings.
     pub platforms: Cache<KitePlatform>,
     /// Login sessions.
@@ -76,6 +82,8 @@ impl Caches {
             }),
             images: Cache::start("images", client.clone(), &mut tasks, |_| None),
             offers: Cache::start("offers", client.clone(), &mut tasks, |_| None),
+            snapshots: Cache::start("snapshots", client.clone(), &mut tasks, |_| None),
+            volumes: Cache::start("volumes", client.clone(), &mut tasks, |_| None),
             platforms: of_accounts.platforms.clone(),
             sessions: of_accounts.sessions.clone(),
             tokens: of_accounts.tokens.clone(),
@@ -98,6 +106,8 @@ impl Caches {
             &self.vms,
             &self.images,
             &self.offers,
+            &self.snapshots,
+            &self.volumes,
             &self.platforms,
             &self.sessions,
             &self.tokens,

@@ -31,7 +31,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ObjectKey},
-    crd::{AccessLevel, EndWish, KiteConnection},
+    crd::{AccessLevel, EndWish, KiteConnection, KiteVirtualMachine},
 };
 use kite_identity::{Caller, whose};
 use kite_rest::{Accepted, Answer, Items, LINE, Named, Page, Problem, ProblemKind, audit::note};
@@ -44,10 +44,10 @@ use self::view::VmSessionView;
 pub(crate) use self::{forget::forget, routes::routes, sweep::sweep_up};
 
 use crate::{
+    owned::{Found, Owner, find},
     policy::{Action, Whose},
     recordings::{Cast, is_plain},
     state::ApiState,
-    vms::{Found, Owner, find},
 };
 
 /// Which sessions are asked for.
@@ -133,9 +133,9 @@ async fn list(
     Ok(Answer::new(newest_first(connections, &page)))
 }
 
-fn is_of(connection: &KiteConnection, found: &Found) -> bool {
-    connection.metadata.namespace == found.vm.metadata.namespace
-        && Some(&connection.spec.vm.uid) == found.vm.metadata.uid.as_ref()
+fn is_of(connection: &KiteConnection, found: &Found<KiteVirtualMachine>) -> bool {
+    connection.metadata.namespace == found.object.metadata.namespace
+        && Some(&connection.spec.vm.uid) == found.object.metadata.uid.as_ref()
 }
 
 fn found_by(page: &Page, connection: &KiteConnection) -> bool {

@@ -25,7 +25,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     cluster::ObjectKey,
-    crd::{PowerState, VmPhase},
+    crd::{KiteVirtualMachine, PowerState, VmPhase},
 };
 use kite_identity::{Caller, Client, check_socket_origin};
 use kite_rest::{Created, Form, Input, Named, OneOf, Problem, ProblemKind, Sent, openapi::about};
@@ -36,9 +36,9 @@ use serde_json::{Value, json};
 
 use crate::{
     console::{CONSOLE_MEMORY, ConsoleKind, Grant, MESSAGE_LIMIT},
+    owned::{Found, Owner, find},
     policy::Action,
     state::ApiState,
-    vms::{Found, Owner, find},
 };
 
 /// Bytes that are read ahead of a WebSocket.
@@ -104,7 +104,11 @@ async fn create(
     Query(Owner { owner }): Query<Owner>,
     Sent { input, mut form }: Sent<Wanted>,
 ) -> Result<Created<TicketView>, Problem> {
-    let Found { vm, owner, whose } = find(&state, &caller, &name, owner.as_deref()).await?;
+    let Found {
+        object: vm,
+        owner,
+        whose,
+    } = find::<KiteVirtualMachine>(&state, &caller, &name, owner.as_deref()).await?;
     caller.require(Action::OpenConsole, whose)?;
     let Wanted { kind } = form.finish_with(input)?;
     if vm.metadata.deletion_timestamp.is_some() {

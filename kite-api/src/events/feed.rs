@@ -1,5 +1,6 @@
 //! [`Feed`]: what one stream has still to say.
 
+mod followed;
 mod owners;
 
 use std::{
@@ -12,8 +13,8 @@ use jiff::Timestamp;
 use kite_core::{
     cluster::Object,
     crd::{
-        AccessLevel, KiteConnection, KiteImage, KitePlatform, KiteSession, KiteToken, KiteUser,
-        KiteVirtualMachine, KiteVirtualMachineOffer,
+        AccessLevel, KiteConnection, KiteImage, KitePlatform, KiteSession, KiteSnapshot, KiteToken,
+        KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer, KiteVolume,
     },
     names,
 };
@@ -23,7 +24,8 @@ use kube::ResourceExt as _;
 use serde::Serialize;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
-use super::{Gone, Scope, Sessions, Snapshot, WithSessions};
+use self::followed::next_of;
+use super::{Followed, Gone, Scope, Snapshot};
 use crate::{
     images::ImageView,
     offers::{self, OfferView},
@@ -57,7 +59,10 @@ pub(super) struct Feed {
     tokens: Receiver<Change<KiteToken>>,
     platforms: Receiver<Change<KitePlatform>>,
     /// Of which VMs the sessions are followed, if of any: there are many.
-    connections: Option<(Sessions, Receiver<Change<KiteConnection>>)>,
+    connections: Option<(Followed, Receiver<Change<KiteConnection>>)>,
+    /// Whose snapshots and volumes are followed, if anybody's.
+    snapshots: Option<(Followed, Receiver<Change<KiteSnapshot>>)>,
+    volumes: Option<(Followed, Receiver<Change<KiteVolume>>)>,
     /// Owners of whose VMs it was told that they are suspended.
     suspended: BTreeSet<String>,
     waiting: VecDeque<Told>,
@@ -84,6 +89,8 @@ impl Feed {
         let (tokens, platforms) = (caches.tokens.subscribe(), caches.platforms.subscribe());
         let connections = &caches.connections;
         let connections = scope.sessions.map(|of| (of, connections.subscribe()));
+        let snapshots = scope.disks.map(|of| (of, caches.snapshots.subscribe()));
+        let volumes = scope.disks.map(|of| (of, caches.volumes.subscribe()));
         let mut feed = Self {
             namespace: (!scope.all).then(|| names::user_namespace(&principal.name())),
             state,
@@ -96,6 +103,8 @@ impl Feed {
             tokens,
             platforms,
             connections,
+            snapshots,
+            volumes,
             suspended: BTreeSet::new(),
             waiting: VecDeque::new(),
             sending: None,
@@ -124,6 +133,8 @@ impl Feed {
                 change = self.offers.recv() => self.offer_changed(change),
                 change = self.users.recv() => self.user_changed(&change),
                 change = next_of(&mut self.connections) => self.connection_changed(change),
+                change = next_of(&mut self.snapshots) => self.snapshot_changed(change),
+                change = next_of(&mut self.volumes) => self.volume_changed(change),
                 change = self.sessions.recv() => {
                     let own = self.principal.session().map(kube::ResourceExt::name_any);
                     self.way_in_changed(own.as_deref(), &change);
@@ -268,33 +279,6 @@ impl Feed {
         }
     }
 
-    /// Only that something changed is told: whoever shows sessions asks for them, in
-    /// the order and number that it shows.
-    fn connection_changed(&mut self, change: Result<Change<KiteConnection>, RecvError>) {
-        let connection = match self.news(change) {
-            Some(Change::Seen(key)) => self.state.caches().connections.get(&key),
-            Some(Change::Gone(connection)) => Some(connection),
-            Some(Change::All) | None => None,
-        };
-        let Some(connection) = connection else {
-            return;
-        };
-        let is_followed = match self.connections {
-            Some((Sessions::All, _)) => true,
-            Some((Sessions::Own, _)) => {
-                connection.namespace() == Some(names::user_namespace(&self.principal.name()))
-            }
-            None => false,
-        };
-        if is_followed {
-            let vm = WithSessions {
-                name: connection.spec.vm.name.clone(),
-                owner: connection.spec.owner.clone(),
-            };
-            self.tell("vm-sessions", &vm);
-        }
-    }
-
     fn user_changed(&mut self, change: &Result<Change<KiteUser>, RecvError>) {
         let is_own = match change {
             Ok(Change::Seen(key)) => key.name == self.principal.name(),
@@ -367,7 +351,10 @@ impl Feed {
         let may_see = |level: AccessLevel| {
             let may = |action: Action, whose| action.is_allowed(level, whose);
             let sessions = self.connections.as_ref().map(|(of, _)| of.whose());
+            let disks = self.snapshots.as_ref().map(|(of, _)| of.whose());
+            let sees = |whose| may(Action::SeeSnapshots, whose) && may(Action::SeeVolumes, whose);
             sessions.is_none_or(|whose| may(Action::SeeVmSessions, whose))
+                && disks.is_none_or(sees)
                 && (self.namespace.is_some()
                     || may(Action::SeeVm, Whose::Other(AccessLevel::Admin)))
         };
@@ -389,16 +376,6 @@ fn held_by(length: usize) -> usize {
 
 fn length_of(keys: &[String]) -> usize {
     keys.iter().map(String::len).sum()
-}
-
-/// The next change of a session in a VM; never where none is followed.
-async fn next_of(
-    connections: &mut Option<(Sessions, Receiver<Change<KiteConnection>>)>,
-) -> Result<Change<KiteConnection>, RecvError> {
-    match connections {
-        Some((_, changes)) => changes.recv().await,
-        None => std::future::pending().await,
-    }
 }
 
 fn gone<K: Object>(object: &K, owner: Option<String>) -> Gone {

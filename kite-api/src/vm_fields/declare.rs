@@ -55,7 +55,8 @@ macro_rules! fields {
                         }
                         Edited::By(action) => {
                             let change = <$Type as Setting>::changed(form, $name);
-                            if let Some((name, value)) = change_to_json($name, change.as_ref()) {
+                            let patch = change.as_ref().map(Setting::patch);
+                            if let Some((name, value)) = change_to_json($name, patch) {
                                 put(action, name, value);
                             }
                             change
@@ -75,13 +76,16 @@ macro_rules! fields {
                     New::Sized if is_offered => {
                         form.fixed($name, "is what the offer has: leave it out");
                     }
+                    New::Alone if is_offered => {
+                        form.fixed($name, "cannot be had with an offer: leave it out");
+                    }
                     New::Sized => {
                         match <$Type as Setting>::required(form, $name) {
                             Some(value) => spec.$field = value,
                             None => is_whole = false,
                         }
                     }
-                    New::Optional => {
+                    New::Optional | New::Alone => {
                         if let Some(value) = <$Type as Setting>::optional(form, $name) {
                             spec.$field = value;
                         }

@@ -4,26 +4,16 @@
 //! `ResourceQuota`, names by reservations, fields by the CRD. It only answers
 //! sooner and in plainer words.
 
-use std::time::Duration;
-
 use kite_core::{
-    cluster::{ClusterError, ClusterExt as _, ObjectKey},
-    conditions,
-    crd::{
-        Charge, KiteReservation, KiteUser, KiteVirtualMachine, KiteVirtualMachineOfferSpec,
-        UserPhase,
-    },
+    cluster::{ClusterExt as _, ObjectKey},
+    crd::{Charge, KiteReservation, KiteUser, KiteVirtualMachine, KiteVirtualMachineOfferSpec},
     names,
     quantity::Bytes,
 };
 use kite_rest::{FieldError, Form, Problem, ProblemKind, is_label};
 use kube::ResourceExt as _;
-use serde_json::Value;
 
-use crate::state::ApiState;
-
-/// Bytes of a mebibyte.
-const MIB: u64 = 1 << 20;
+use crate::{amount::Amount, state::ApiState};
 
 /// The image must be in the catalogue and fit on the disk.
 pub(crate) fn check_image(
@@ -196,115 +186,6 @@ pub(super) fn check_quota(
         ),
     );
     Err(errors.into_iter().fold(problem, Problem::with_error))
-}
-
-/// What a VM asks of one of the amounts that quotas count.
-struct Amount {
-    /// Of the request's body.
-    field: &'static str,
-    what: &'static str,
-    grows: bool,
-    asked: u64,
-    /// As it was asked for.
-    value: Value,
-    /// By the owner's other VMs.
-    used: u64,
-    limit: u64,
-    limit_text: String,
-    is_bytes: bool,
-}
-
-impl Amount {
-    fn is_exceeded(&self) -> bool {
-        self.grows && self.used.saturating_add(self.asked) > self.limit
-    }
-
-    fn quota(&self) -> String {
-        let (limit, used) = (&self.limit_text, self.used);
-        if self.is_bytes {
-            format!("quota {limit}")
-        } else {
-            format!("quota {limit}, {used} used by others of your VMs")
-        }
-    }
-
-    fn into_error(self) -> FieldError {
-        let left = self.limit.saturating_sub(self.used);
-        let left = match (left, self.is_bytes) {
-            (0, _) => "nothing".to_owned(),
-            (left, false) => format!("at most {left}"),
-            (left, true) if left.is_multiple_of(1024 * MIB) => {
-                format!("at most {}Gi", left / (1024 * MIB))
-            }
-            // Never more than there is.
-            (left, true) => format!("at most {}Mi", left / MIB),
-        };
-        FieldError {
-            field: self.field.to_owned(),
-            value: Some(self.value),
-            message: format!(
-                "is more {} than is left of the quota: {left} of {}",
-                self.what, self.limit_text
-            ),
-        }
-    }
-}
-
-/// Waits a moment for a new account's namespace.
-pub(super) async fn wait_for_namespace(state: &ApiState, owner: &KiteUser) -> Result<(), Problem> {
-    let key = ObjectKey::cluster(owner.name_any());
-    let ready = state
-        .caches()
-        .users
-        .wait_for(state.namespace_wait(), |users| {
-            let status = users.get(&key)?.status.clone()?;
-            match status.phase {
-                _ if status.namespace.is_some() => Some(Ok(())),
-                Some(UserPhase::Failed) => Some(Err(conditions::find(&status.conditions, "Ready")
-                    .map(|ready| ready.message.clone())
-                    .unwrap_or_default())),
-                _ => None,
-            }
-        })
-        .await;
-    match ready {
-        Some(Ok(())) => Ok(()),
-        Some(Err(why)) => Err(Problem::new(
-            ProblemKind::Conflict,
-            format!("the account cannot have VMs: {why}"),
-        )),
-        None => Err(namespace_not_ready()),
-    }
-}
-
-/// The problem of a user whose namespace is not there yet.
-pub(super) fn namespace_not_ready() -> Problem {
-    Problem::new(
-        ProblemKind::NotReady,
-        "the account's space for VMs is being prepared: try again in a few seconds",
-    )
-    .retry_after(Duration::from_secs(2))
-}
-
-/// Whether the namespace's quota, by its own count, has no room for one VM more.
-pub(super) fn is_count_exceeded(error: &ClusterError) -> bool {
-    let ClusterError::Forbidden { status, .. } = error else {
-        return false;
-    };
-    let exceeded = status.message.split_once("exceeded quota: kite-quota,");
-    exceeded.is_some_and(|(_, what)| what.contains("count/kitevirtualmachines"))
-}
-
-/// The problem of a VM for which there is room by our count, which is that of all VMs
-/// that there are. A quota counts attempts that came to nothing, too, and what has just
-/// gone, until somebody counts anew.
-pub(super) fn count_is_behind() -> Problem {
-    Problem::new(
-        ProblemKind::Unavailable,
-        "there is room for the VM in the quota, and the cluster counts VMs that are not there: \
-         try again in a few minutes, nothing has to be deleted",
-    )
-    .retry_after(Duration::from_secs(10))
 }
 
 /// A name of which there can be one in the platform must not be another VM's, kept for

@@ -92,6 +92,7 @@ fn read_new(form: &mut Form, is_offered: bool) -> Option<NewFields> {
     let end = form.peek::<Time>("expiresAt");
     require_future(
         form,
+        "expiresAt",
         end.as_ref(),
         "leave it out if the VM is not to expire",
     );

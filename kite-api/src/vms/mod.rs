@@ -1,25 +1,25 @@
 //! Virtual machines: list, create, get, edit, delete.
 
 mod checks;
+mod data;
 mod input;
 mod obstacles;
 mod power;
+mod restore;
 mod routes;
-
-use std::sync::Arc;
 
 use axum::extract::{Path, Query, State};
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
-    crd::{AccessLevel, KiteUser, KiteVirtualMachine, VmPhase},
+    cluster::{Cluster as _, ObjectKey},
+    crd::{KiteUser, KiteVirtualMachine, VmPhase},
     names,
     quantity::Bytes,
 };
 use kite_identity::{Caller, whose};
 use kite_rest::{
-    Accepted, Answer, Change, Created, Deleting, Form, IdempotencyKey, IfMatch, Items, Named, Page,
-    Problem, ProblemKind, Sent, Shown, Stamp, audit::note, edit_noting, etag_of, is_label,
-    judge_edit, judge_new, present, require_future, whole_of_edit, whole_of_new,
+    Accepted, Answer, Cache, Change, Created, Deleting, Form, IdempotencyKey, IfMatch, Items,
+    Named, Page, Problem, ProblemKind, Sent, Shown, Stamp, edit_noting, judge_edit, judge_new,
+    require_future, whole_of_edit, whole_of_new,
 };
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
@@ -27,10 +27,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use self::{
-    checks::{
-        Demand, UniqueName, check_quota, check_unique, count_is_behind, is_count_exceeded,
-        namespace_not_ready, wait_for_namespace,
-    },
+    checks::{Demand, UniqueName, check_quota, check_unique},
+    data::{check_schedule, check_source, check_volumes},
     input::{Edit, NewVm, check_password, generate_ssh_id, model},
 };
 pub(crate) use self::{
@@ -40,12 +38,35 @@ pub(crate) use self::{
 };
 
 use crate::{
+    caches::Caches,
     notices::{forget_end, note_new_vm, note_vm_edit},
-    policy::{Action, Whose},
+    owned::{
+        self, Asking, Owned, Owner, answer, find, find_owner, listed, name_taken, refusal, refuse,
+        wait_for_namespace,
+    },
+    policy::Action,
     state::ApiState,
     vm_fields::NewFields,
     vm_view::VmView,
 };
+
+/// A VM that the caller may see, and whose it is.
+type Found = owned::Found<KiteVirtualMachine>;
+
+impl Owned for KiteVirtualMachine {
+    const WHAT: &'static str = "VM";
+    const PATH: &'static str = "vms";
+    const SEE: Action = Action::SeeVm;
+    type View = VmView;
+
+    fn copies(caches: &Caches) -> &Cache<Self> {
+        &caches.vms
+    }
+
+    fn view(&self, state: &ApiState) -> VmView {
+        VmView::among(&state.caches().users, self)
+    }
+}
 
 /// Whose VMs a request is about.
 #[derive(Deserialize, JsonSchema)]
@@ -59,13 +80,6 @@ struct Scope {
     phase: Option<VmPhase>,
 }
 
-/// `?owner=…` of a request about one VM.
-#[derive(Deserialize, JsonSchema)]
-pub(crate) struct Owner {
-    /// Name of the account that the VM belongs to; by default the caller's.
-    pub(crate) owner: Option<String>,
-}
-
 /// `GET /api/v1/vms`
 async fn list(
     State(state): State<ApiState>,
@@ -73,15 +87,8 @@ async fn list(
     Query(scope): Query<Scope>,
     page: Page,
 ) -> Result<Answer<Items<Shown<VmView>>>, Problem> {
-    let namespace = if scope.all {
-        caller.require(Action::SeeVm, Whose::Other(AccessLevel::Admin))?;
-        note(|notes| notes.of(None));
-        None
-    } else {
-        let owner = find_owner(&state, &caller, scope.owner.as_deref()).await?;
-        caller.require(Action::SeeVm, whose(&caller, &owner))?;
-        Some(names::user_namespace(&owner.name_any()))
-    };
+    let owner = scope.owner.as_deref();
+    let namespace = listed(&state, &caller, owner, scope.all, Action::SeeVm).await?;
     let vms = state.caches().vms.list_shown(namespace.as_deref(), |vm| {
         scope.phase.is_none_or(|phase| VmView::phase(vm) == phase) && page.wants(VmView::texts(vm))
     });
@@ -106,13 +113,8 @@ async fn get(
     Path(Named { name }): Path<Named>,
     Query(Owner { owner }): Query<Owner>,
 ) -> Result<Answer<VmView>, Problem> {
-    let found = find(&state, &caller, &name, owner.as_deref()).await?;
-    Ok(answer(&state, &found.vm))
-}
-
-/// A VM with the tag by which it is edited.
-fn answer<const STATUS: u16>(state: &ApiState, vm: &KiteVirtualMachine) -> Answer<VmView, STATUS> {
-    Answer::new(VmView::among(&state.caches().users, vm)).with_etag(&etag_of(vm))
+    let found: Found = find(&state, &caller, &name, owner.as_deref()).await?;
+    Ok(answer(&state, found.object.as_ref()))
 }
 
 /// `POST /api/v1/vms`
@@ -123,7 +125,7 @@ async fn create(
     once: IdempotencyKey,
     Sent { input, form }: Sent<NewVm>,
 ) -> Result<Created<VmView>, Problem> {
-    let owner = find_owner(&state, &caller, owner.as_deref()).await?;
+    let owner = find_owner(&state, &caller, owner.as_deref(), Action::SeeVm).await?;
     caller.require(Action::CreateVm, whose(&caller, &owner))?;
     Box::pin(make(&state, &caller, &owner, once, input, form, None)).await
 }
@@ -144,122 +146,30 @@ pub(crate) async fn make(
     if !keys.is_empty() || form.peek::<String>("sshPassword").is_some() {
         caller.require(Action::GiveVmAccess, whose(caller, owner))?;
     }
-    if offer.is_none() {
-        let (image, disk) = (form.peek("image"), form.peek("disk"));
-        check_image(state, &mut form, image, disk);
+    match form.peek::<String>("fromSnapshot") {
+        _ if offer.is_some() => {}
+        // Its image may be gone.
+        Some(name) => check_source(state, owner, &mut form, &name).await?,
+        None => {
+            let (image, disk) = (form.peek("image"), form.peek("disk"));
+            check_image(state, &mut form, image, disk);
+        }
     }
+    check_schedule(&mut form);
+    check_volumes(state, owner, &mut form, None).await?;
     let names = ["name", "sshId"].map(|field| form.peek::<String>(field));
     check_password(&mut form, owner, names.each_ref().map(Option::as_deref));
     if form.peek::<String>("domainPrefix").is_some() {
         check_base_domain(state, &mut form);
     }
-    let stamp = stamp_of(&once, caller, owner, &form);
-    let name = form.peek::<String>("name").filter(|name| is_label(name));
-    let namespace = names::user_namespace(&owner.name_any());
-    // What another request for the same is about to make is looked for when it has.
-    let _turn = match &name {
-        Some(name) => {
-            let key = ObjectKey::namespaced(&namespace, name);
-            Some(state.creations().of(&key).await)
-        }
-        None => None,
+    let begun = Asking::begin::<KiteVirtualMachine>((state, caller, owner), &once, &form).await?;
+    let asking = match begun {
+        Ok(asking) => asking,
+        Err(made) => return Ok(made),
     };
-    // What was in order when it was asked for first may be so no more: its end is past.
-    // Of a key that was used for something else it is told when nothing else is wrong.
-    match made_by(state, caller, owner, &once, &form).await {
-        Ok(Some(made)) => return Ok(made),
-        Err(reused) if !form.is_faulty() => return Err(reused),
-        Ok(None) | Err(_) => {}
-    }
-    let known = &state.caches().vms;
-    match create_new(state, owner, new, &mut form, offer, stamp.as_ref()).await {
-        Ok(made) => {
-            known.caught_up_with(&made).await;
-            tracing::info!(by = caller.name(), vm = %ObjectKey::of(&made), "created a VM");
-            Ok(created(state, caller, owner, &made))
-        }
-        Err(problem) => {
-            // Perhaps an earlier try, whose answer was lost, is what stands in
-            // the way: by its name, or by what it takes of the quota.
-            let (Some(stamp), Some(name)) = (stamp, name) else {
-                return Err(problem);
-            };
-            let key = ObjectKey::namespaced(namespace, name);
-            match state.cluster().get_opt::<KiteVirtualMachine>(&key).await {
-                Ok(Some(made)) if stamp.is_on(&made) => match stamp.check(&made) {
-                    Ok(()) => {
-                        known.caught_up_with(&made).await;
-                        Ok(created(state, caller, owner, &made).replayed(true))
-                    }
-                    Err(_) if problem.kind() == ProblemKind::Invalid => Err(problem),
-                    Err(reused) => Err(reused),
-                },
-                _ => Err(problem),
-            }
-        }
-    }
-}
-
-/// The answer that the same request was given before, if it is known here that
-/// it was.
-pub(crate) async fn made_by(
-    state: &ApiState,
-    caller: &Caller,
-    owner: &KiteUser,
-    once: &IdempotencyKey,
-    form: &Form,
-) -> Result<Option<Created<VmView>>, Problem> {
-    let Some(stamp) = stamp_of(once, caller, owner, form) else {
-        return Ok(None);
-    };
-    let Some(made) = state.caches().vms.find(|vm| stamp.is_on(vm)) else {
-        return Ok(None);
-    };
-    stamp.check(made.as_ref())?;
-    state.caches().vms.caught_up_with(&made).await;
-    Ok(Some(created(state, caller, owner, &made).replayed(true)))
-}
-
-/// What a VM of `owner` is marked with. A key is good for one account, too.
-fn stamp_of(
-    once: &IdempotencyKey,
-    caller: &Caller,
-    owner: &KiteUser,
-    form: &Form,
-) -> Option<Stamp> {
-    let stamp = once.stamp(&caller.uid(), form)?;
-    Some(match whose(caller, owner) {
-        Whose::Own => stamp,
-        Whose::Other(_) => stamp.of(owner),
-    })
-}
-
-fn created(
-    state: &ApiState,
-    caller: &Caller,
-    owner: &KiteUser,
-    vm: &KiteVirtualMachine,
-) -> Created<VmView> {
-    let path = format!("/api/v1/vms/{}", vm.name_any());
-    answer(state, vm).with_location(&match whose(caller, owner) {
-        Whose::Own => path,
-        Whose::Other(_) => format!("{path}?owner={}", owner.name_any()),
-    })
-}
-
-/// Refuses what stands in the way of a body that is in order by itself. Where it is
-/// not, that is told with the rest that is wrong with it.
-fn refuse(form: &mut Form, obstacles: Vec<Problem>) -> Result<(), Problem> {
-    if form.is_faulty() {
-        for obstacle in obstacles {
-            form.note(obstacle.errors().iter().cloned());
-        }
-        return form.finish();
-    }
-    match obstacles.into_iter().reduce(Problem::and) {
-        Some(problem) => Err(problem.with_values(|field| form.value_of(field))),
-        None => Ok(()),
-    }
+    let stamp = asking.stamp.as_ref();
+    let made = create_new(state, owner, new, &mut form, offer, stamp).await;
+    asking.end(made).await
 }
 
 /// What stands in the way of a new VM beside what is wrong with its fields. The
@@ -275,7 +185,7 @@ async fn obstacles(
     let name = form.peek::<String>("name").unwrap_or_default();
     let key = ObjectKey::namespaced(namespace, &name);
     if state.caches().vms.get(&key).is_some() {
-        obstacles.push(name_taken(&name));
+        obstacles.push(name_taken::<KiteVirtualMachine>(&name));
     }
     obstacles.extend(check_quota(state, owner, demand, None).err());
     let ssh_id = choose_ssh_id(state, owner, form.peek("sshId"), &name).await;
@@ -359,10 +269,7 @@ async fn create_new(
     }
     let problem = match state.cluster().create(&vm).await {
         Ok(created) => return Ok(created),
-        Err(ClusterError::AlreadyExists { .. }) => name_taken(&name),
-        Err(ClusterError::NotFound { .. }) => namespace_not_ready(),
-        Err(error) if is_count_exceeded(&error) => count_is_behind(),
-        Err(error) => form.blame(error),
+        Err(error) => refusal::<KiteVirtualMachine>(error, &name, form),
     };
     Err(whole_of_new::<NewVm, _>(state.store(), form, problem, &model).await)
 }
@@ -376,27 +283,38 @@ async fn patch(
     condition: IfMatch,
     Sent { input, mut form }: Sent<Edit>,
 ) -> Result<Answer<VmView>, Problem> {
-    let Found { vm, owner, whose } = find(&state, &caller, &name, owner.as_deref()).await?;
+    let Found {
+        object: vm,
+        owner,
+        whose,
+    } = find(&state, &caller, &name, owner.as_deref()).await?;
     for action in input.iter().flat_map(|Edit(edit)| &edit.actions) {
         caller.require(*action, whose)?;
     }
     let names = [Some(name.as_str()), Some(vm.spec.ssh_id.as_str())];
     check_password(&mut form, &owner, names);
+    check_schedule(&mut form);
+    check_volumes(&state, &owner, &mut form, Some(&vm)).await?;
     let Some(Edit(edit)) = input else {
-        return form.finish().map(|()| answer(&state, &vm));
+        return form.finish().map(|()| answer(&state, vm.as_ref()));
     };
     // What is wrong whatever was edited meanwhile is told first.
     if !form.is_faulty() {
         condition.check(vm.as_ref())?;
         if edit.actions.is_empty() {
-            return Ok(answer(&state, &vm));
+            return Ok(answer(&state, vm.as_ref()));
         }
     }
     // What was its end may stay: who edits something else need not mend it.
     let after = edit.changes.applied_to(&vm.spec);
     let new_end = after.expires_at.as_ref();
     let new_end = new_end.filter(|end| vm.spec.expires_at.as_ref() != Some(*end));
-    require_future(&mut form, new_end, "null if the VM is not to expire");
+    require_future(
+        &mut form,
+        "expiresAt",
+        new_end,
+        "null if the VM is not to expire",
+    );
     let demand = Demand {
         is_offered: false,
         cpu: after.cpu,
@@ -444,57 +362,16 @@ async fn delete(
     Query(Owner { owner }): Query<Owner>,
     condition: IfMatch,
 ) -> Result<Accepted<Deleting>, Problem> {
-    let Found { vm, owner, whose } = find(&state, &caller, &name, owner.as_deref()).await?;
+    let Found {
+        object: vm,
+        owner,
+        whose,
+    } = find(&state, &caller, &name, owner.as_deref()).await?;
     caller.require(Action::DeleteVm, whose)?;
-    kite_rest::delete(state.store(), vm.as_ref(), &condition).await?;
-    state.caches().vms.caught_up_with_deletion(&vm).await;
+    let gone = owned::delete(&state, &caller, vm.as_ref(), &condition).await?;
     // Now that no sweep keeps it again.
     forget_end(&state, &owner, &vm).await;
-    tracing::info!(by = caller.name(), vm = %ObjectKey::of(vm.as_ref()), "deleted a VM");
-    Ok(Deleting::of(name))
-}
-
-/// A VM that the caller may see, and whose it is.
-pub(crate) struct Found {
-    pub(crate) vm: Arc<KiteVirtualMachine>,
-    pub(crate) owner: Arc<KiteUser>,
-    pub(crate) whose: Whose,
-}
-
-pub(crate) async fn find(
-    state: &ApiState,
-    caller: &Caller,
-    name: &str,
-    owner: Option<&str>,
-) -> Result<Found, Problem> {
-    let owner = find_owner(state, caller, owner).await?;
-    let whose = whose(caller, &owner);
-    caller.require(Action::SeeVm, whose)?;
-    let key = ObjectKey::namespaced(names::user_namespace(&owner.name_any()), name);
-    let vm = present(state.cluster(), &state.caches().vms, &key).await?;
-    let vm = vm.ok_or_else(|| Problem::not_found("VM", name))?;
-    Ok(Found { vm, owner, whose })
-}
-
-/// The account that a request is about. Who may not see the VMs of others
-/// learns nothing of which accounts there are.
-async fn find_owner(
-    state: &ApiState,
-    caller: &Caller,
-    owner: Option<&str>,
-) -> Result<Arc<KiteUser>, Problem> {
-    match owner {
-        None => Ok(Arc::clone(caller.user())),
-        Some(owner) if owner == caller.name() => Ok(Arc::clone(caller.user())),
-        Some(owner) => {
-            caller.require(Action::SeeVm, Whose::Other(AccessLevel::ReadOnly))?;
-            let key = ObjectKey::cluster(owner);
-            let found = present(state.cluster(), &state.caches().users, &key).await?;
-            let found = found.ok_or_else(|| Problem::not_found("user", owner))?;
-            note(|notes| notes.of(Some(owner)));
-            Ok(found)
-        }
-    }
+    Ok(gone)
 }
 
 /// Changes fields of the spec of `vm` as it was found, and only those.
@@ -562,13 +439,4 @@ fn check_base_domain(state: &ApiState, form: &mut Form) {
             "cannot be used: the platform has no base domain; leave it out",
         );
     }
-}
-
-fn name_taken(name: &str) -> Problem {
-    Problem::field(
-        ProblemKind::Taken,
-        "name",
-        name,
-        "is the name of another VM of yours: choose another",
-    )
 }

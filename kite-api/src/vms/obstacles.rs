@@ -63,7 +63,8 @@ fn suspended(owner: &KiteUser) -> Option<String> {
     })
 }
 
-fn unreadable(vm: &KiteVirtualMachine) -> Option<String> {
+/// That the VM stays as it is, for its settings cannot be read.
+pub(super) fn unreadable(vm: &KiteVirtualMachine) -> Option<String> {
     let why = vm.unreadable()?;
     Some(format!(
         "the VM stays as it is, for its settings cannot be read ({why}): mend the field that is \

@@ -6,8 +6,14 @@ use kite_identity::Caller;
 use kite_rest::{Answer, Form, IfMatch, Named, Problem, ProblemKind};
 use serde_json::{Value, json};
 
-use super::{Found, Owner, answer, find, obstacles, write};
-use crate::{policy::Action, state::ApiState, vm_view::VmView, vocabulary::VOCABULARY};
+use super::{Found, obstacles, write};
+use crate::{
+    owned::{Owner, answer, find},
+    policy::Action,
+    state::ApiState,
+    vm_view::VmView,
+    vocabulary::VOCABULARY,
+};
 
 /// `POST /api/v1/vms/{name}/start`
 pub(super) async fn start(
@@ -17,7 +23,9 @@ pub(super) async fn start(
     Query(Owner { owner }): Query<Owner>,
     condition: IfMatch,
 ) -> Result<Answer<VmView>, Problem> {
-    let Found { vm, owner, .. } = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
+    let Found {
+        object: vm, owner, ..
+    } = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
     require_effect(&vm, &owner)?;
     let is_idle = vm.status.as_ref().is_some_and(|it| it.idle.is_some());
     // One that is idle is off though it is to be on: any edit starts it, and
@@ -38,7 +46,7 @@ pub(super) async fn stop(
     Query(Owner { owner }): Query<Owner>,
     condition: IfMatch,
 ) -> Result<Answer<VmView>, Problem> {
-    let Found { vm, .. } = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
+    let Found { object: vm, .. } = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
     let spec = json!({ "powerState": PowerState::Off });
     power(&state, &caller, &vm, &condition, &spec).await
 }
@@ -51,7 +59,9 @@ pub(super) async fn restart(
     Query(Owner { owner }): Query<Owner>,
     condition: IfMatch,
 ) -> Result<Answer<VmView>, Problem> {
-    let Found { vm, owner, .. } = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
+    let Found {
+        object: vm, owner, ..
+    } = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
     require_effect(&vm, &owner)?;
     if vm.spec.power_state == PowerState::Off {
         return Err(Problem::new(
@@ -73,7 +83,7 @@ async fn find_to_power(
     name: &str,
     owner: Option<&str>,
 ) -> Result<Found, Problem> {
-    let found = find(state, caller, name, owner).await?;
+    let found: Found = find(state, caller, name, owner).await?;
     caller.require(Action::PowerVm, found.whose)?;
     Ok(found)
 }

@@ -12,6 +12,7 @@ use kite_rest::{
 use super::{
     create, delete, get, list, patch,
     power::{restart, start, stop},
+    restore::{cancel, restore},
 };
 use crate::state::ApiState;
 
@@ -76,6 +77,27 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
                     TAG,
                     "restartVm",
                     "Restart a VM that runs",
+                    &[NotFound, Conflict],
+                ),
+            ),
+        )
+        .api_route(
+            "/vms/{name}/restore",
+            post_with(
+                restore,
+                about(
+                    TAG,
+                    "restoreVm",
+                    "Make a VM's disk anew from a snapshot, or put a former one back",
+                    &[NotFound, Conflict],
+                ),
+            )
+            .delete_with(
+                cancel,
+                about(
+                    TAG,
+                    "cancelRestore",
+                    "Take a restore back that has not been done yet",
                     &[NotFound, Conflict],
                 ),
             ),

@@ -4,6 +4,7 @@ use http::Method;
 use kite_core::{crd::AccessLevel, names};
 use serde_json::{Value, json};
 
+use crate::data::{snapshot, volume};
 use crate::{
     audit::{Kept, world},
     events::News,
@@ -46,6 +47,8 @@ async fn every_look_at_what_is_others_is_written_down() {
     let root = world.user("root", AccessLevel::Admin).await;
     world.user("ann", AccessLevel::User).await;
     let web = make_vm(&world, "ann", "web").await;
+    snapshot(&world, &web, "web", json!({})).await;
+    volume(&world, "ann", "web", json!({"phase": "Available"})).await;
     let mut ended = over();
     ended["recordings"] = json!([CAST]);
     report(&world, &web, &gateway(), 1, ended).await;

@@ -10,6 +10,7 @@ use kite_core::crd::AccessLevel;
 use serde_json::{Value, json};
 
 use self::cases::{Case, Edge, Place, cases, edges, operations};
+use crate::data::{snapshot, volume};
 use crate::world::{Answer, PASSWORD, World, request, send};
 
 /// What code says of values, and people do not.
@@ -55,6 +56,10 @@ async fn world() -> (World, String) {
         let made = world.post(path, &root, body).await;
         assert_eq!(made.status, 201, "{made:?}");
     }
+    let web = world.vm("root", "web").await.unwrap();
+    // As the examples of the document call it.
+    snapshot(&world, &web, "before-the-update", json!({})).await;
+    volume(&world, "root", "data", json!({"phase": "Available"})).await;
     (world, root)
 }
 

@@ -32,6 +32,7 @@ use kite_core::crd::AccessLevel;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, process::Command, sync::Mutex};
 
+use crate::data::{snapshot, volume};
 use crate::world::{PASSWORD, World};
 
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
@@ -182,6 +183,11 @@ async fn furnished() -> World {
         let body = json!({"name": name, "cpu": 1, "memory": "1Gi", "disk": "4Gi",
                           "image": "debian-12"});
         assert_eq!(world.post("/api/v1/vms", token, body).await.status, 201);
+    }
+    for owner in ["root", "ann"] {
+        let web = world.vm(owner, "web").await.unwrap();
+        snapshot(&world, &web, "before-the-update", json!({})).await;
+        volume(&world, owner, "data", json!({"phase": "Available"})).await;
     }
     let offer = json!({"name": "small", "cpu": 1, "memory": "1Gi", "disk": "4Gi",
                        "image": "debian-12"});

@@ -280,3 +280,36 @@ async fn a_stream_of_a_token_needs_its_scopes_and_ends_with_it() {
     news.until("signed-out").await;
     browser.until("signed-out").await;
 }
+
+#[tokio::test]
+async fn snapshots_and_volumes_are_told_of_to_who_asks_for_that() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let bob = world.user("bob", AccessLevel::User).await;
+    let sam = world.user("sam", AccessLevel::Manager).await;
+    world.post("/api/v1/vms", &ann, new_vm("web")).await;
+    let mut own = News::of(&world, "/api/v1/events?disks=own", &ann).await;
+    let mut others = News::of(&world, "/api/v1/events?disks=own", &bob).await;
+    let mut all = News::of(&world, "/api/v1/events?disks=all", &sam).await;
+    for news in [&mut own, &mut others, &mut all] {
+        news.until("snapshot").await;
+    }
+    let body = json!({"name": "first", "vm": "web"});
+    world.post("/api/v1/snapshots", &ann, body).await;
+    let told = json!({"name": "web", "owner": "ann"});
+    assert_eq!(own.until("vm-snapshots").await, told);
+    assert_eq!(all.until("vm-snapshots").await, told);
+    let body = json!({"name": "data", "size": "1Gi"});
+    world.post("/api/v1/volumes", &ann, body).await;
+    assert_eq!(own.until("volumes").await, json!({"owner": "ann"}));
+    assert_eq!(all.until("volumes").await, json!({"owner": "ann"}));
+    world.delete("/api/v1/snapshots/first", &ann).await;
+    assert_eq!(own.until("vm-snapshots").await, told);
+    // Bob has heard of nothing of that.
+    let body = json!({"name": "his", "size": "1Gi"});
+    world.post("/api/v1/volumes", &bob, body).await;
+    let (name, data) = others.next().await.unwrap();
+    assert_eq!((name.as_str(), data), ("volumes", json!({"owner": "bob"})));
+    let refused = world.get("/api/v1/events?disks=all", &ann).await;
+    refused.is_problem(403, "forbidden");
+}

@@ -20,6 +20,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
+use crate::data::{SNAPSHOTS, VOLUMES};
 use crate::{
     gate::Gate,
     world::{World, request, send},
@@ -407,24 +408,34 @@ async fn of_creations_of_one_name_one_reaches_the_cluster() {
 }
 
 #[tokio::test]
-async fn a_quota_that_counts_what_is_not_there_is_no_reason_to_delete_a_vm() {
+async fn a_quota_that_counts_what_is_not_there_is_no_reason_to_delete_anything() {
     let world = World::new().await;
     let ann = world.user("ann", AccessLevel::User).await;
+    assert_eq!(world.post(VMS, &ann, vm("web")).await.status, 201);
     // As the namespace's quota stands after attempts that came to nothing.
+    let kinds = ["kitevirtualmachines", "kitesnapshots", "kitevolumes"];
+    let counts = kinds.map(|kind| (format!("count/{kind}.hy3ons.github.io"), json!("0")));
+    let counts: serde_json::Map<_, _> = counts.into_iter().collect();
     let quota = json!({
         "metadata": {"name": "kite-quota", "namespace": names::user_namespace("ann")},
-        "spec": {"hard": {"count/kitevirtualmachines.hy3ons.github.io": "0"}},
+        "spec": {"hard": counts},
     });
     let quota: k8s_openapi::api::core::v1::ResourceQuota = serde_json::from_value(quota).unwrap();
     world.cluster.create(&quota).await.unwrap();
-    let refused = world.post(VMS, &ann, vm("web")).await;
-    refused.is_problem(503, "unavailable");
-    let detail = refused.text("/detail");
-    assert!(
-        detail.contains("try again") && !detail.contains("delete a VM"),
-        "{detail}"
-    );
-    assert!(refused.headers.contains_key("retry-after"));
+    for (path, body) in [
+        (VMS, vm("db")),
+        (SNAPSHOTS, json!({"name": "first", "vm": "web"})),
+        (VOLUMES, json!({"name": "data", "size": "1Gi"})),
+    ] {
+        let refused = world.post(path, &ann, body).await;
+        refused.is_problem(503, "unavailable");
+        let detail = refused.text("/detail");
+        assert!(
+            detail.contains("try again") && !detail.contains("delete a"),
+            "{detail}"
+        );
+        assert!(refused.headers.contains_key("retry-after"));
+    }
 }
 
 #[tokio::test]

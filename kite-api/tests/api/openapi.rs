@@ -146,7 +146,7 @@ fn answers_that_repeat_an_earlier_one_say_so_by_a_header() {
             assert_eq!(is_said, may_repeat, "{what}: {status}");
         }
     }
-    assert_eq!(found, 7);
+    assert_eq!(found, 9);
 }
 
 #[tokio::test]
@@ -155,6 +155,9 @@ async fn what_is_edited_with_a_condition_is_answered_with_its_tag() {
     let root = world.user("root", AccessLevel::Admin).await;
     let made = world.post("/api/v1/vms", &root, new_vm("web")).await;
     assert_eq!(made.status, 201, "{made:?}");
+    let web = world.vm("root", "web").await.unwrap();
+    crate::data::snapshot(&world, &web, "web", serde_json::json!({})).await;
+    crate::data::volume(&world, "root", "web", serde_json::json!({})).await;
     let document = document();
     let described = serde_json::json!({"$ref": "#/components/headers/ETag"});
     let tagged = |path: &str, method: &str| {
@@ -171,15 +174,13 @@ async fn what_is_edited_with_a_condition_is_answered_with_its_tag() {
         }
         edited += 1;
         assert!(tagged(path, "patch") && tagged(path, "get"), "{path}");
-        let name = if path.contains("/vms/") {
-            "web"
-        } else {
-            "root"
-        };
+        let is_of_root = ["/vms/", "/snapshots/", "/volumes/"];
+        let is_of_root = is_of_root.iter().any(|it| path.contains(it));
+        let name = if is_of_root { "web" } else { "root" };
         let answer = world.get(&path.replace("{name}", name), &root).await;
         assert_eq!(answer.headers["etag"], answer.text("/etag"), "{path}");
     }
-    assert_eq!(edited, 4);
+    assert_eq!(edited, 6);
     // Lists have the tags of their items in these alone.
     assert!(!tagged("/api/v1/vms", "get"));
     assert!(tagged("/api/v1/vms", "post"));

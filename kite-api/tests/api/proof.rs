@@ -10,6 +10,7 @@ use kite_core::{
 };
 use serde_json::{Value, json};
 
+use crate::data::{snapshot, volume};
 use crate::{
     lists::new_vm,
     totp,
@@ -112,6 +113,11 @@ async fn an_hour_later() -> (World, String) {
         vm.as_object_mut().unwrap().remove("sshId");
         let made = world.post("/api/v1/vms", token, vm).await;
         assert_eq!(made.status, 201, "{made:?}");
+    }
+    for owner in ["ann", "root"] {
+        let web = world.vm(owner, "web").await.unwrap();
+        snapshot(&world, &web, "web", json!({})).await;
+        volume(&world, owner, "web", json!({"phase": "Available"})).await;
     }
     world.age_proofs().await;
     (world, root)

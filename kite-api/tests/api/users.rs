@@ -5,7 +5,7 @@ use kite_core::{
     cluster::{ClusterExt as _, ObjectKey},
     crd::{AccessLevel, KiteUser},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     gate::Gate,
@@ -217,4 +217,30 @@ async fn an_edit_does_not_take_the_address_of_another() {
     assert_eq!(refused.is_problem(409, "taken").fields(), ["email"]);
     let own = json!({"email": "BOB@kite.test"});
     assert_eq!(world.patch(path, &admin, own).await.status, 200);
+}
+
+#[tokio::test]
+async fn of_a_quota_what_is_not_named_stays_and_null_takes_it_away() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    world.user("ann", AccessLevel::User).await;
+    let set = async |more: Value| {
+        let mut quota = json!({"vms": 2, "cpu": 4, "memory": "4Gi", "disk": "20Gi"});
+        for (name, value) in more.as_object().unwrap() {
+            quota[name] = value.clone();
+        }
+        let body = json!({ "quota": quota });
+        let set = world.patch("/api/v1/admin/users/ann", &root, body).await;
+        assert_eq!(set.status, 200, "{set:?}");
+        let quota = set.body["quota"].clone();
+        (quota["snapshots"].clone(), quota["volumeDisk"].clone())
+    };
+    let both = (json!(3), json!("8Gi"));
+    assert_eq!(
+        set(json!({"snapshots": 3, "volumeDisk": "8Gi"})).await,
+        both
+    );
+    assert_eq!(set(json!({})).await, both);
+    let one = (Value::Null, json!("8Gi"));
+    assert_eq!(set(json!({"snapshots": null})).await, one);
 }

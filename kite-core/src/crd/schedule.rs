@@ -1,5 +1,7 @@
 //! Snapshots of a VM that are taken by a schedule.
 
+use std::time::Duration;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -33,6 +35,9 @@ pub struct SnapshotSchedule {
     #[serde(default)]
     pub quiesce: Quiesce,
 }
+
+/// Time between two snapshots of a VM at least, by a schedule.
+pub const SNAPSHOTS_APART: Duration = Duration::from_secs(3600);
 
 fn keep() -> u32 {
     7

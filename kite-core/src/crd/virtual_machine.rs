@@ -158,7 +158,7 @@ pub struct KiteVirtualMachineSpec {
     pub snapshots: Option<Box<SnapshotSchedule>>,
     /// Volumes that the VM has beside its root disk, from its next start on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["volume"]))]
+    #[schemars(length(max = VOLUMES_MAX), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["volume"]))]
     #[x_kube(validation = Rule::new("self.all(a, !has(a.path) || self.exists_one(b, has(b.path) && b.path == a.path))").message("volumes must not have one path twice: choose another"))]
     pub volumes: Vec<VolumeAttachment>,
     /// Which fields of what is stored cannot be read, and why: what is here in their
@@ -176,6 +176,9 @@ salvaged!(
     // as it is, and says so.
     strict: { "sshLogin": "KeyAndPassword" }
 );
+
+/// How many volumes a VM may have.
+pub const VOLUMES_MAX: usize = 8;
 
 /// How long an expired VM is kept when its spec does not say.
 pub const EXPIRY_GRACE_PERIOD: std::time::Duration = std::time::Duration::from_secs(72 * 3600);

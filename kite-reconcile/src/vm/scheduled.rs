@@ -11,8 +11,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     conditions::{self, NewCondition},
     crd::{
-        Consistency, KiteSnapshot, KiteVirtualMachineStatus, ScheduleStatus, SnapshotPhase,
-        SnapshotSchedule, SnapshotSource,
+        Consistency, KiteSnapshot, KiteVirtualMachineStatus, SNAPSHOTS_APART, ScheduleStatus,
+        SnapshotPhase, SnapshotSchedule, SnapshotSource,
         vm_condition::{READY, SNAPSHOTS_SCHEDULED},
     },
     kubevirt::VirtualMachine,
@@ -38,9 +38,6 @@ use crate::{
     stage::{Flow, Stage},
     standing::guarded,
 };
-
-/// Time between two of a VM at least.
-const LEAST_GAP: Duration = Duration::from_secs(3600);
 
 /// Within how long after their time those of all VMs are begun.
 const SPREAD: Duration = Duration::from_secs(600);
@@ -160,7 +157,7 @@ impl<'a> Schedule<'a> {
         let (told, zone) = (told(vm), spec.time_zone.as_deref());
         let schedule = match told {
             Some(_) => times::Schedule::read(&spec.schedule, zone),
-            None => times::Schedule::parse(&spec.schedule, zone, LEAST_GAP),
+            None => times::Schedule::parse(&spec.schedule, zone, SNAPSHOTS_APART),
         };
         let schedule = match schedule {
             Ok(schedule) => schedule,

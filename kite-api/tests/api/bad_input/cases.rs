@@ -86,6 +86,8 @@ fn filled(path: &str) -> String {
     let name = match path {
         it if it.contains("/vms/") => "web",
         it if it.contains("/offers/") => "small",
+        it if it.contains("/snapshots/") => "before-the-update",
+        it if it.contains("/volumes/") => "data",
         it if it.contains("/admin/users/") => "ann",
         _ => "none",
     };
@@ -171,13 +173,13 @@ fn long(place: &str, length: usize) -> String {
     };
     match place.rsplit('.').next().unwrap() {
         "sshPublicKeys[0]" => filled(&format!("{KEY} "), "x"),
-        "memory" | "disk" => filled("", "1"),
+        "memory" | "disk" | "size" => filled("", "1"),
         "email" => filled("a@", "x"),
         "issuer" => filled("https://", "x"),
         "returnTo" => filled("/", "x"),
         // Of one letter many people have.
         "password" | "newPassword" | "sshPassword" => filled("", "kw7-bat!"),
-        "lifetime" | "idleTimeout" | "expiryGracePeriod" => filled("", "1h"),
+        "lifetime" | "idleTimeout" | "expiryGracePeriod" | "keep" => filled("", "1h"),
         _ => filled("", "x"),
     }
 }
@@ -200,11 +202,10 @@ impl Operation<'_> {
             items if resolved(self.document, items)["type"] == "object" => {
                 let mut object = sample(self.document, items, "");
                 // Each is called otherwise.
-                let called = if object.get("name").is_some() {
-                    "name"
-                } else {
-                    "group"
-                };
+                let mut called = ["name", "volume"].into_iter();
+                let called = called
+                    .find(|it| object.get(it).is_some())
+                    .unwrap_or("group");
                 object[called] = json!(format!("it{n}"));
                 object
             }
@@ -286,6 +287,9 @@ impl Operation<'_> {
         Some(match self.id {
             "createVm" | "createOffer" => vm,
             "claimOffer" => json!({"name": "new"}),
+            "createSnapshot" => json!({"name": "new", "vm": "web"}),
+            "createVolume" => json!({"name": "new", "size": "1Gi"}),
+            "restoreVm" => json!({"snapshot": "before-the-update"}),
             "createUser" | "signUp" => json!({"username": "new", "password": PASSWORD}),
             "bootstrap" => json!({"token": TOKEN, "username": "new", "password": PASSWORD}),
             "prove" | "beginSecondFactor" | "removeSecondFactor" => json!({"password": PASSWORD}),
@@ -447,6 +451,8 @@ fn sample(document: &Value, schema: &Value, name: &str) -> Value {
         (Some("boolean"), _) => json!(true),
         (_, "memory" | "disk") => json!("1Gi"),
         (_, "issuer") => json!("https://login.test"),
+        (_, "schedule") => json!("30 3 * * *"),
+        (_, "volume") => json!("data"),
         _ => json!("kite"),
     }
 }

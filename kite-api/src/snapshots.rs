@@ -1,0 +1,348 @@
+//! Snapshots of VMs' disks: list, take, get, edit, delete.
+
+mod input;
+mod view;
+
+use aide::axum::{ApiRouter, routing::get_with};
+use axum::extract::{Path, Query, State};
+use kite_core::{
+    cluster::Cluster as _,
+    crd::{KiteSnapshot, KiteUser, KiteVirtualMachine, SnapshotPhase},
+    names,
+    quantity::Bytes,
+};
+use kite_identity::{Caller, whose};
+use kite_rest::{
+    Accepted, Answer, Cache, Created, Deleting, Form, IdempotencyKey, IfMatch, Items, Named, Page,
+    Problem, ProblemKind, Sent, Stamp, edit, finish_edit, judge_new, openapi::about, whole_of_edit,
+    whole_of_new,
+};
+use kube::ResourceExt as _;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use self::{
+    input::{Edit, NewSnapshot, model},
+    view::SnapshotView,
+};
+use crate::{
+    amount::Amount,
+    caches::Caches,
+    owned::{
+        self, Asking, Found, Owned, Owner, all_of, answer, find, find_owner, list as page_of,
+        listed, name_taken, refusal, refuse, wait_for_namespace,
+    },
+    policy::Action,
+    state::ApiState,
+};
+
+impl Owned for KiteSnapshot {
+    const WHAT: &'static str = "snapshot";
+    const PATH: &'static str = "snapshots";
+    const SEE: Action = Action::SeeSnapshots;
+    type View = SnapshotView;
+
+    fn copies(caches: &Caches) -> &Cache<Self> {
+        &caches.snapshots
+    }
+
+    fn view(&self, _: &ApiState) -> SnapshotView {
+        SnapshotView::of(self)
+    }
+}
+
+/// The paths below `/snapshots`.
+pub(crate) fn routes() -> ApiRouter<ApiState> {
+    use ProblemKind::{Conflict, NotFound, QuotaExceeded, Taken};
+    const TAG: &str = "snapshots";
+    ApiRouter::new()
+        .api_route(
+            "/snapshots",
+            get_with(
+                list,
+                about(TAG, "listSnapshots", "List snapshots", &[NotFound]),
+            )
+            .post_with(
+                create,
+                about(
+                    TAG,
+                    "createSnapshot",
+                    "Take a snapshot of a VM's disk",
+                    &[NotFound, Taken, QuotaExceeded, Conflict],
+                ),
+            ),
+        )
+        .api_route(
+            "/snapshots/{name}",
+            get_with(
+                get,
+                about(TAG, "getSnapshot", "See a snapshot", &[NotFound]),
+            )
+            .patch_with(
+                patch,
+                about(
+                    TAG,
+                    "editSnapshot",
+                    "Change how long a snapshot is kept",
+                    &[NotFound, Conflict],
+                ),
+            )
+            .delete_with(
+                delete,
+                about(
+                    TAG,
+                    "deleteSnapshot",
+                    "Delete a snapshot and its data",
+                    &[NotFound, Conflict],
+                ),
+            ),
+        )
+}
+
+/// Which snapshots a request is about.
+#[derive(Deserialize, JsonSchema)]
+struct Scope {
+    /// Name of the account; by default the caller's.
+    owner: Option<String>,
+    /// Everybody's, for those who may see them.
+    #[serde(default)]
+    all: bool,
+    /// Only those of VMs of this name.
+    vm: Option<String>,
+    /// Only those in this phase.
+    phase: Option<SnapshotPhase>,
+}
+
+/// `GET /api/v1/snapshots`
+async fn list(
+    State(state): State<ApiState>,
+    caller: Caller,
+    Query(scope): Query<Scope>,
+    page: Page,
+) -> Result<Answer<Items<SnapshotView>>, Problem> {
+    let owner = scope.owner.as_deref();
+    let namespace = listed(&state, &caller, owner, scope.all, KiteSnapshot::SEE).await?;
+    let wanted = |it: &KiteSnapshot| {
+        let is_of = scope.vm.as_ref().is_none_or(|vm| it.spec.vm == *vm);
+        let is_so = scope.phase.is_none_or(|phase| view::phase(it) == phase);
+        is_of && is_so && page.wants(view::texts(it))
+    };
+    Ok(page_of(&state, namespace.as_deref(), &page, wanted))
+}
+
+/// `GET /api/v1/snapshots/{name}`
+async fn get(
+    State(state): State<ApiState>,
+    caller: Caller,
+    Path(Named { name }): Path<Named>,
+    Query(Owner { owner }): Query<Owner>,
+) -> Result<Answer<SnapshotView>, Problem> {
+    let found = find::<KiteSnapshot>(&state, &caller, &name, owner.as_deref()).await?;
+    Ok(answer(&state, found.object.as_ref()))
+}
+
+/// `POST /api/v1/snapshots`
+async fn create(
+    State(state): State<ApiState>,
+    caller: Caller,
+    Query(Owner { owner }): Query<Owner>,
+    once: IdempotencyKey,
+    Sent { input, mut form }: Sent<NewSnapshot>,
+) -> Result<Created<SnapshotView>, Problem> {
+    let owner = find_owner(&state, &caller, owner.as_deref(), KiteSnapshot::SEE).await?;
+    caller.require(Action::MakeSnapshots, whose(&caller, &owner))?;
+    let vm = find_vm(&state, &owner, &mut form).await?;
+    let begun = Asking::begin::<KiteSnapshot>((&state, &caller, &owner), &once, &form).await?;
+    let asking = match begun {
+        Ok(asking) => asking,
+        Err(made) => return Ok(made),
+    };
+    let stamp = asking.stamp.as_ref();
+    let made = make(&state, &owner, input, &mut form, vm.as_deref(), stamp).await;
+    asking.end(made).await
+}
+
+/// The VM that the body names; where there is none, that is noted.
+async fn find_vm(
+    state: &ApiState,
+    owner: &KiteUser,
+    form: &mut Form,
+) -> Result<Option<std::sync::Arc<KiteVirtualMachine>>, Problem> {
+    let Some(name) = form.peek::<String>("vm") else {
+        return Ok(None);
+    };
+    let vm = owned::of::<KiteVirtualMachine>(state, owner, &name).await?;
+    if vm.is_none() {
+        form.error("vm", "is no VM of the account: write the name of one");
+    }
+    Ok(vm)
+}
+
+async fn make(
+    state: &ApiState,
+    owner: &KiteUser,
+    new: Option<NewSnapshot>,
+    form: &mut Form,
+    vm: Option<&KiteVirtualMachine>,
+    stamp: Option<&Stamp>,
+) -> Result<KiteSnapshot, Problem> {
+    let others = all_of::<KiteSnapshot>(state, owner);
+    let mut obstacles = Vec::new();
+    if let Some(name) = form.peek::<String>("name")
+        && others.iter().any(|it| it.name_any() == name)
+    {
+        obstacles.push(name_taken::<KiteSnapshot>(&name));
+    }
+    obstacles.extend(without_room(owner, &others, vm));
+    let namespace = names::user_namespace(&owner.name_any());
+    let model = model(&namespace);
+    if form.is_faulty() || !obstacles.is_empty() {
+        judge_new::<NewSnapshot, _>(state.store(), form, &model).await;
+        refuse(form, obstacles)?;
+    }
+    let NewSnapshot { name, mut spec } = form.finish_with(new)?;
+    // The one that its owner sees: not another that comes under the name meanwhile.
+    spec.vm_uid = vm.and_then(kube::ResourceExt::uid);
+    wait_for_namespace(state, owner).await?;
+    let mut snapshot = KiteSnapshot::new(&name, spec);
+    snapshot.metadata.namespace = Some(namespace);
+    if let Some(stamp) = stamp {
+        stamp.mark(&mut snapshot);
+    }
+    let problem = match state.cluster().create(&snapshot).await {
+        Ok(created) => return Ok(created),
+        Err(error) => refusal::<KiteSnapshot>(error, &name, form),
+    };
+    Err(whole_of_new::<NewSnapshot, _>(state.store(), form, problem, &model).await)
+}
+
+/// That the quota has no room for one more of this VM. Told sooner here; the wall is the
+/// namespace's quota of Kubernetes, and the controller.
+fn without_room(
+    owner: &KiteUser,
+    others: &[std::sync::Arc<KiteSnapshot>],
+    vm: Option<&KiteVirtualMachine>,
+) -> Option<Problem> {
+    let quota = owner.spec.effective_quota();
+    let most = quota.most_snapshots();
+    if others.len() >= usize::try_from(most).unwrap_or(usize::MAX) {
+        return Some(Problem::new(
+            ProblemKind::QuotaExceeded,
+            format!(
+                "the quota does not allow so many snapshots ({most}): delete one, or ask an \
+                 administrator for more"
+            ),
+        ));
+    }
+    let vm = vm?;
+    let has = vm
+        .status
+        .as_ref()
+        .and_then(|it| it.disk.as_ref()?.size.clone());
+    let size: Bytes = has.unwrap_or_else(|| vm.spec.disk.clone());
+    let limit = quota.snapshot_disk();
+    let amount = Amount {
+        field: "vm",
+        what: "disk in snapshots",
+        grows: true,
+        asked: size.bytes(),
+        value: vm.name_any().into(),
+        used: others.iter().map(|it| it.charge()).sum(),
+        limit: limit.bytes(),
+        limit_text: limit.to_string(),
+        is_bytes: true,
+    };
+    amount.is_exceeded().then(|| {
+        Problem::new(
+            ProblemKind::QuotaExceeded,
+            format!(
+                "the quota does not allow so large snapshots together ({limit}; the VM's disk has \
+                 {size}): delete others, or ask an administrator for more"
+            ),
+        )
+        .with_error(amount.into_error())
+    })
+}
+
+/// `PATCH /api/v1/snapshots/{name}`. One that is being deleted can be edited, too: while it is
+/// protected its data stays.
+async fn patch(
+    State(state): State<ApiState>,
+    caller: Caller,
+    Path(Named { name }): Path<Named>,
+    Query(Owner { owner }): Query<Owner>,
+    condition: IfMatch,
+    Sent { input, mut form }: Sent<Edit>,
+) -> Result<Answer<SnapshotView>, Problem> {
+    let found = find::<KiteSnapshot>(&state, &caller, &name, owner.as_deref()).await?;
+    caller.require(Action::MakeSnapshots, found.whose)?;
+    let snapshot = found.object.as_ref();
+    let Edit(spec) = finish_edit(state.store(), &mut form, input, snapshot).await?;
+    condition.check(snapshot)?;
+    if spec.is_empty() {
+        return Ok(answer(&state, snapshot));
+    }
+    let (store, spec) = (state.store(), spec.into());
+    let copies = &state.caches().snapshots;
+    match edit(store, copies, snapshot, &condition, &spec, &form).await {
+        Ok(edited) => Ok(answer(&state, &edited)),
+        Err(problem) => Err(whole_of_edit::<Edit, _>(store, &mut form, problem, snapshot).await),
+    }
+}
+
+/// `DELETE /api/v1/snapshots/{name}`
+async fn delete(
+    State(state): State<ApiState>,
+    caller: Caller,
+    Path(Named { name }): Path<Named>,
+    Query(Owner { owner }): Query<Owner>,
+    condition: IfMatch,
+) -> Result<Accepted<Deleting>, Problem> {
+    let Found { object, whose, .. } =
+        find::<KiteSnapshot>(&state, &caller, &name, owner.as_deref()).await?;
+    caller.require(Action::DeleteSnapshots, whose)?;
+    if object.spec.protected && object.metadata.deletion_timestamp.is_none() {
+        condition.check(object.as_ref())?;
+        return Err(Problem::new(
+            ProblemKind::Conflict,
+            "the snapshot is protected: set protected to false first, with PATCH \
+             /api/v1/snapshots/{name}",
+        ));
+    }
+    owned::delete(&state, &caller, object.as_ref(), &condition).await
+}
+
+/// Why no disk can be made from a snapshot, now or later; none where one can, or may be once
+/// it is ready.
+pub(crate) fn unusable(snapshot: &KiteSnapshot) -> Option<String> {
+    if let Some(why) = snapshot.unreadable() {
+        return Some(format!("it cannot be read ({why})"));
+    }
+    if snapshot.metadata.deletion_timestamp.is_some() {
+        return Some("it is being deleted".to_owned());
+    }
+    match view::phase(snapshot) {
+        SnapshotPhase::Pending
+        | SnapshotPhase::Freezing
+        | SnapshotPhase::Cutting
+        | SnapshotPhase::Completing
+        | SnapshotPhase::Ready => None,
+        SnapshotPhase::Deleting => Some("it is being deleted".to_owned()),
+        SnapshotPhase::Failed => Some(format!("there is none: {}", view::told(snapshot))),
+        SnapshotPhase::Lost => Some(format!("its data is gone: {}", view::told(snapshot))),
+    }
+}
+
+/// Whether disks can be made from it now.
+pub(crate) fn is_ready(snapshot: &KiteSnapshot) -> bool {
+    view::phase(snapshot) == SnapshotPhase::Ready
+}
+
+/// Whether it is of this VM, and not of a former one of its name.
+pub(crate) fn is_taken_of(snapshot: &KiteSnapshot, vm: &KiteVirtualMachine) -> bool {
+    let source = snapshot.status.as_ref().and_then(|it| it.source.as_ref());
+    let uid = source
+        .map(|it| &it.vm_uid)
+        .or(snapshot.spec.vm_uid.as_ref());
+    snapshot.spec.vm == vm.name_any() && uid.is_none_or(|it| Some(it) == vm.metadata.uid.as_ref())
+}

@@ -1,0 +1,83 @@
+//! What a request for a volume may say.
+
+use kite_core::{
+    crd::{KiteVolume, KiteVolumeSpec},
+    names::VM_NAME_MAX,
+    quantity::Bytes,
+};
+use kite_rest::{Bounds, Form, Input, as_map, change_to_json};
+use schemars::{JsonSchema as _, Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+const MEANING: [(&str, &str); 1] = [(
+    "name",
+    "Name of the volume, unique among its owner's: lower-case letters, digits and hyphens.",
+)];
+const BOUNDS: [(&str, Bounds); 1] = [("name", Bounds::between(1, VM_NAME_MAX))];
+
+/// A volume that somebody wants to have.
+pub(crate) struct NewVolume {
+    pub(super) name: String,
+    pub(super) spec: KiteVolumeSpec,
+}
+
+impl Input for NewVolume {
+    const NAME: &'static str = "NewVolume";
+    const MEANING: &'static [(&'static str, &'static str)] = &MEANING;
+    const BOUNDS: &'static [(&'static str, Bounds)] = &BOUNDS;
+
+    fn example() -> Option<Value> {
+        Some(json!({"name": "data", "size": "20Gi"}))
+    }
+
+    fn read(form: &mut Form) -> Option<Self> {
+        let name = form.required("name");
+        let size = form.required("size");
+        let description = form.optional("description");
+        Some(Self {
+            name: name?,
+            spec: KiteVolumeSpec {
+                description,
+                ..KiteVolumeSpec::new(size?)
+            },
+        })
+    }
+
+    fn resource(generator: &mut SchemaGenerator) -> Option<Schema> {
+        Some(KiteVolumeSpec::json_schema(generator))
+    }
+}
+
+/// What somebody wants to change of a volume.
+pub(crate) struct Edit(pub(super) Map<String, Value>);
+
+impl Input for Edit {
+    const NAME: &'static str = "VolumeEdit";
+    const MEANING: &'static [(&'static str, &'static str)] = &MEANING;
+    const BOUNDS: &'static [(&'static str, Bounds)] = &BOUNDS;
+
+    fn example() -> Option<Value> {
+        Some(json!({"size": "40Gi"}))
+    }
+
+    fn read(form: &mut Form) -> Option<Self> {
+        form.fixed("name", "cannot be changed: create another volume");
+        let size: Option<Bytes> = form.changed("size");
+        let description = form.change::<String>("description");
+        Some(Self(as_map([
+            size.map(|it| ("size", json!(it))),
+            change_to_json("description", description),
+        ])))
+    }
+
+    fn resource(generator: &mut SchemaGenerator) -> Option<Schema> {
+        Some(KiteVolumeSpec::json_schema(generator))
+    }
+}
+
+/// A volume that the API server takes, to try single fields with.
+pub(super) fn model(namespace: &str) -> KiteVolume {
+    let mut volume = KiteVolume::new("kite-model", KiteVolumeSpec::new(Bytes::from_gib(1)));
+    volume.metadata.namespace = Some(namespace.to_owned());
+    volume
+}

@@ -1,0 +1,195 @@
+//! Volumes over HTTP, and VMs that have them.
+
+use kite_core::crd::AccessLevel;
+use serde_json::{Value, json};
+
+use crate::{
+    data::{VOLUMES, volume},
+    lists::new_vm,
+    vms::VMS,
+    world::World,
+};
+
+const DATA: &str = "/api/v1/volumes/data";
+const WEB: &str = "/api/v1/vms/web";
+
+#[tokio::test]
+async fn a_volume_from_creation_to_deletion() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let body = json!({"name": "data", "size": "2Gi", "description": "photos"});
+    let made = world.post(VOLUMES, &ann, body.clone()).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    assert_eq!(made.headers["location"], DATA);
+    assert_eq!(made.text("/status/phase"), "Pending");
+    assert_eq!(world.get(VOLUMES, &ann).await.names(), ["data"]);
+    let again = world.post(VOLUMES, &ann, body).await;
+    again.is_problem(409, "taken");
+    let grown = world.patch(DATA, &ann, json!({"size": "3Gi"})).await;
+    assert_eq!(grown.text("/size"), "3Gi");
+    let gone = world.delete(DATA, &ann).await;
+    assert_eq!(gone.status, 202, "{gone:?}");
+    world.get(DATA, &ann).await.is_problem(404, "not-found");
+}
+
+#[tokio::test]
+async fn a_volume_never_shrinks_and_says_what_is_wrong() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let disk = json!({"name": "data-volume", "claimUid": "c-1", "size": "2Gi"});
+    volume(
+        &world,
+        "ann",
+        "data",
+        json!({"phase": "Available", "disk": disk}),
+    )
+    .await;
+    let shown = world.get(DATA, &ann).await;
+    assert_eq!(shown.text("/status/size"), "2Gi");
+    let shrunk = world.patch(DATA, &ann, json!({"size": "1Gi"})).await;
+    shrunk.is_problem(422, "invalid");
+    assert_eq!(shrunk.fields(), ["size"], "{shrunk:?}");
+    let wrong = json!({"name": "A.b", "size": "2", "description": "x".repeat(1025)});
+    let answer = world.post(VOLUMES, &ann, wrong).await;
+    answer.is_problem(422, "invalid");
+    let mut fields = answer.fields();
+    fields.sort_unstable();
+    assert_eq!(fields, ["description", "name", "size"], "{answer:?}");
+}
+
+#[tokio::test]
+async fn what_the_quota_has_no_room_for_is_told() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let quota = json!({"vms": 2, "cpu": 4, "memory": "4Gi", "disk": "20Gi", "volumes": 2,
+                       "volumeDisk": "6Gi"});
+    let set = json!({ "quota": quota });
+    let set = world.patch("/api/v1/admin/users/ann", &root, set).await;
+    assert_eq!(set.status, 200, "{set:?}");
+    let make =
+        |name: &str, size: &str| world.post(VOLUMES, &ann, json!({"name": name, "size": size}));
+    let answer = make("data", "7Gi").await;
+    answer.is_problem(403, "quota-exceeded");
+    assert_eq!(answer.fields(), ["size"]);
+    assert!(
+        answer.body.to_string().contains("at most 6Gi of 6Gi"),
+        "{answer:?}"
+    );
+    assert_eq!(make("data", "4Gi").await.status, 201);
+    assert_eq!(make("more", "2Gi").await.status, 201);
+    let answer = make("third", "1Gi").await;
+    answer.is_problem(403, "quota-exceeded");
+    assert!(answer.text("/detail").contains("so many volumes (2)"));
+    let answer = world.patch(DATA, &ann, json!({"size": "5Gi"})).await;
+    answer.is_problem(403, "quota-exceeded");
+    // What does not grow is no matter of the quota.
+    let edit = json!({"description": "photos", "size": "4Gi"});
+    assert_eq!(world.patch(DATA, &ann, edit).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_vm_has_volumes_that_are_there_and_nobody_else_s() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    for name in ["data", "logs"] {
+        volume(&world, "ann", name, json!({"phase": "Available"})).await;
+    }
+    let attached = json!([{"volume": "data", "path": "/srv/data"}]);
+    let mut web = new_vm("web");
+    web["volumes"] = attached.clone();
+    let made = world.post(VMS, &ann, web).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    assert_eq!(made.body["volumes"], attached);
+    let mut db = new_vm("db");
+    db["volumes"] = json!([{"volume": "data"}, {"volume": "none"}, {"volume": "logs"}]);
+    let answer = world.post(VMS, &ann, db).await;
+    answer.is_problem(422, "invalid");
+    assert_eq!(answer.fields(), ["volumes[0].volume", "volumes[1].volume"]);
+    assert!(
+        answer.body.to_string().contains("the VM \\\"web\\\""),
+        "{answer:?}"
+    );
+
+    let edit = |volumes: Value| world.patch(WEB, &ann, json!({ "volumes": volumes }));
+    for (wrong, field) in [
+        (
+            json!([{"volume": "logs", "path": "/etc"}]),
+            "volumes[0].path",
+        ),
+        (
+            json!([{"volume": "logs", "path": "srv"}]),
+            "volumes[0].path",
+        ),
+        (
+            json!([{"volume": "logs", "paht": "/srv"}]),
+            "volumes[0].paht",
+        ),
+        (json!([{"path": "/srv"}]), "volumes[0].volume"),
+        (
+            json!([{"volume": "logs"}, {"volume": "logs"}]),
+            "volumes[1]",
+        ),
+        (json!("logs"), "volumes"),
+    ] {
+        let answer = edit(wrong).await;
+        answer.is_problem(422, "invalid");
+        assert_eq!(answer.fields(), [field], "{answer:?}");
+    }
+    let both = edit(json!([{"volume": "data", "path": "/srv/data"}, {"volume": "logs"}])).await;
+    assert_eq!(both.status, 200, "{both:?}");
+
+    // What a VM is to have is not deleted behind its back.
+    let refused = world.delete(DATA, &ann).await;
+    refused.is_problem(409, "conflict");
+    assert!(refused.text("/detail").contains("\"web\""), "{refused:?}");
+    let none = edit(Value::Null).await;
+    assert_eq!(none.body["volumes"], json!([]), "{none:?}");
+    assert_eq!(world.delete(DATA, &ann).await.status, 202);
+}
+
+#[tokio::test]
+async fn a_volume_that_a_guest_still_has_stays() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let status = json!({"phase": "Attached", "attachedTo": {"vm": "web", "uid": "u-1"}});
+    volume(&world, "ann", "data", status).await;
+    let refused = world.delete(DATA, &ann).await;
+    refused.is_problem(409, "conflict");
+    assert!(
+        refused.text("/detail").contains("still has it"),
+        "{refused:?}"
+    );
+    assert_eq!(
+        world.get(DATA, &ann).await.text("/status/attachedTo/vm"),
+        "web"
+    );
+    let found = world.get(&format!("{VOLUMES}?search=web"), &ann).await;
+    assert_eq!(found.names(), ["data"]);
+}
+
+#[tokio::test]
+async fn others_volumes_are_for_those_who_look_after_them() {
+    let world = World::new().await;
+    world.user("ann", AccessLevel::User).await;
+    volume(&world, "ann", "data", json!({"phase": "Available"})).await;
+    let bob = world.user("bob", AccessLevel::User).await;
+    let sam = world.user("sam", AccessLevel::Manager).await;
+    let of_ann = format!("{DATA}?owner=ann");
+    world.get(&of_ann, &bob).await.is_problem(403, "forbidden");
+    world
+        .delete(&of_ann, &bob)
+        .await
+        .is_problem(403, "forbidden");
+    assert_eq!(world.get(&of_ann, &sam).await.text("/owner"), "ann");
+    let all = world
+        .get(&format!("{VOLUMES}?all=true&phase=Available"), &sam)
+        .await;
+    assert_eq!(all.names(), ["data"]);
+    // Not another's, though it is called so.
+    let mut vm = new_vm("web");
+    vm["volumes"] = json!([{"volume": "data"}]);
+    let answer = world.post(VMS, &bob, vm).await;
+    assert_eq!(answer.fields(), ["volumes[0].volume"], "{answer:?}");
+    assert_eq!(world.delete(&of_ann, &sam).await.status, 202);
+}
