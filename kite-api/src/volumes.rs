@@ -321,10 +321,10 @@ fn in_use(state: &ApiState, owner: &KiteUser, volume: &KiteVolume) -> Option<Str
         is_there && vm.spec.volumes.iter().any(|it| it.volume == name)
     });
     if let Some(vm) = listing {
+        let vm = vm.name_any();
         return Some(format!(
-            "the VM {:?} has it in its volumes: take it out of them first, with PATCH \
-             /api/v1/vms/{{name}}",
-            vm.name_any()
+            "the VM {vm:?} has it in its volumes: take it out of them first, with PATCH \
+             /api/v1/vms/{vm}"
         ));
     }
     let attached = volume.status.as_ref()?.attached_to.as_ref()?;

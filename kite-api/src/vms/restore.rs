@@ -219,7 +219,8 @@ fn moment(vm: &KiteVirtualMachine, now: Timestamp) -> Result<Timestamp, Problem>
             ProblemKind::Conflict,
             format!(
                 "a restore is asked for at {before} already: take that back first, with DELETE \
-                 /api/v1/vms/{{name}}/restore"
+                 /api/v1/vms/{}/restore",
+                vm.name_any()
             ),
         ));
     }
