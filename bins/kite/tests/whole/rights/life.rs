@@ -193,7 +193,7 @@ fn machines(stage: &Stage, boss: &str, ann: &str) -> [&'static str; 2] {
 
     edit_vm(platform, ann, &json!({"powerState": "Off"}));
     wait_for_phase(platform, ann, "web", "Stopped");
-    has_a_volume(platform);
+    has_a_volume(platform, ann);
     // It is started by the login.
     ssh(platform, "true", "");
     wait_for_phase(platform, ann, "web", "Running");
@@ -229,7 +229,7 @@ fn machines(stage: &Stage, boss: &str, ann: &str) -> [&'static str; 2] {
         }
     });
     wait_for_phase(platform, ann, "web", "Running");
-    keeps_its_disk(platform);
+    keeps_its_disk(platform, ann);
     grows(platform, ann);
     makes_way(platform, ann);
 
@@ -292,13 +292,17 @@ fn machines(stage: &Stage, boss: &str, ann: &str) -> [&'static str; 2] {
 }
 
 /// A snapshot is taken of web while it runs, and goes again; another one goes with it.
-fn keeps_its_disk(platform: &Platform) {
+fn keeps_its_disk(platform: &Platform, ann: &str) {
+    let path = "/api/v1/snapshots";
     for name in ["first", "second"] {
-        platform.apply_ok(&format!(
-            "apiVersion: hy3ons.github.io/v1\nkind: KiteSnapshot\nmetadata: {{name: {name}, \
-             namespace: kite-user-ann}}\nspec: {{vm: web}}\n"
-        ));
+        let body = json!({"name": name, "vm": "web"});
+        platform.curl_ok(201, "POST", path, Some(ann), Some(&body));
     }
+    let first = format!("{path}/first");
+    let edit = json!({"description": "before it grows"});
+    platform.curl_ok(200, "PATCH", &first, Some(ann), Some(&edit));
+    // Of what no copy has, the API server is asked.
+    platform.curl_ok(404, "GET", "/api/v1/snapshots/none", Some(ann), None);
     let told = ["get", "ksnap", "-n", "kite-user-ann", "-o"];
     let consistency = "jsonpath={.items[*].status.consistency} {.items[*].status.phase}";
     eventually("they are taken", || {
@@ -309,7 +313,7 @@ fn keeps_its_disk(platform: &Platform) {
             Err(seen)
         }
     });
-    platform.kubectl_ok(&["delete", "ksnap", "-n", "kite-user-ann", "first"]);
+    platform.curl_ok(202, "DELETE", &first, Some(ann), None);
     // A schedule has missed one, for it is taken for one that is followed since long.
     let web = ["web", "-n", "kite-user-ann"];
     let patch = |kind: &[&str], patch: &str| {
@@ -338,11 +342,13 @@ fn keeps_its_disk(platform: &Platform) {
 }
 
 /// web, which is off, is to have a volume, and then not; and the volume goes.
-fn has_a_volume(platform: &Platform) {
-    platform.apply_ok(
-        "apiVersion: hy3ons.github.io/v1\nkind: KiteVolume\nmetadata: {name: data, namespace: \
-         kite-user-ann}\nspec: {size: 1Gi}\n",
-    );
+fn has_a_volume(platform: &Platform, ann: &str) {
+    let body = json!({"name": "data", "size": "1Gi"});
+    platform.curl_ok(201, "POST", "/api/v1/volumes", Some(ann), Some(&body));
+    let data = "/api/v1/volumes/data";
+    let edit = json!({"description": "photos"});
+    platform.curl_ok(200, "PATCH", data, Some(ann), Some(&edit));
+    platform.curl_ok(404, "GET", "/api/v1/volumes/none", Some(ann), None);
     let told = ["get", "kvol", "data", "-n", "kite-user-ann", "-o"];
     let phase = "jsonpath={.status.phase} {.status.attachedTo.vm}";
     let is = |expected: &str| {
@@ -355,18 +361,13 @@ fn has_a_volume(platform: &Platform) {
             }
         });
     };
-    let web = ["patch", "ktvm", "web", "-n", "kite-user-ann"];
-    let list = |volumes: &str| {
-        let patch = format!(r#"{{"spec": {{"volumes": {volumes}}}}}"#);
-        let how = ["--type", "merge", "-p", &patch];
-        platform.kubectl_ok(&[&web[..], &how].concat());
-    };
+    let list = |volumes: Value| edit_vm(platform, ann, &json!({ "volumes": volumes }));
     is("Available");
-    list(r#"[{"volume": "data", "path": "/data"}]"#);
+    list(json!([{"volume": "data", "path": "/data"}]));
     is("Attached web");
-    list("[]");
+    list(json!([]));
     is("Available");
-    platform.kubectl_ok(&["delete", "kvol", "-n", "kite-user-ann", "data"]);
+    platform.curl_ok(202, "DELETE", data, Some(ann), None);
 }
 
 /// web gets another processor while it runs, for which it is moved.
