@@ -7,6 +7,7 @@ import admin from "./admin.mjs";
 import cast from "./cast.mjs";
 import consoles from "./consoles.mjs";
 import dialogs from "./dialogs.mjs";
+import disks from "./disks.mjs";
 import ends from "./ends.mjs";
 import entrance from "./entrance.mjs";
 import focus from "./focus.mjs";
@@ -35,7 +36,7 @@ const machine = {
 
 /** What plays one after another in one demo. */
 const worlds = {
-  machines: [cast, ends, words, refusals, spans, standing, entrance, vms, consoles, lifetime, platform, sessions],
+  machines: [cast, ends, words, refusals, spans, standing, entrance, vms, consoles, lifetime, disks, platform, sessions],
   people: [entrance, machine, account, proof, notices, admin, focus, provider, trouble],
   looks: [entrance, machine, dialogs, looks],
 };

@@ -2,7 +2,7 @@
 
 import { ask, client, renews } from "./client";
 import type { components } from "./schema";
-import type { ConsoleKind, Image, Invite, Offer, Sent, User, Vm, VmSession } from "./types";
+import type { ConsoleKind, Image, Invite, Offer, Sent, Snapshot, User, Vm, VmSession, Volume } from "./types";
 
 interface Items<T> {
   items: T[];
@@ -81,32 +81,60 @@ export const seeNotices = (ids: string[], more: number) =>
 /** An edit that counts only if nobody else edited what has this tag. */
 const unless = (etag: string | undefined) => (etag === undefined ? {} : { header: { "If-Match": etag } });
 
-/** Whose VM: absent for one's own. */
-export interface VmRef {
+/** What is whose, such as a VM: without an owner one's own. */
+export interface Ref {
   name: string;
   owner?: string | undefined;
 }
 
-const vmParams = ({ name, owner }: VmRef) => ({
+const vmParams = ({ name, owner }: Ref) => ({
   params: { path: { name }, query: owner === undefined ? {} : { owner } },
 });
 
+/** An edit of it, as far as nobody else has edited what has this tag. */
+const editParams = (ref: Ref, etag: string | undefined) => ({ ...vmParams(ref).params, ...unless(etag) });
+
 export const listVms = () => all<Vm>((query) => ask(client.GET("/api/v1/vms", { params: { query } })));
 export const listAllVms = () => all<Vm>((query) => ask(client.GET("/api/v1/vms", { params: { query: { ...query, all: true } } })));
-export const getVm = (vm: VmRef) => ask(client.GET("/api/v1/vms/{name}", vmParams(vm)));
+export const getVm = (vm: Ref) => ask(client.GET("/api/v1/vms/{name}", vmParams(vm)));
 export const createVm = (body: Sent<"NewVm">) => ask(client.POST("/api/v1/vms", { body: whole<"NewVm">(body), params: once() }));
-export const editVm = (vm: VmRef, body: Sent<"VmEdit">, etag?: string) => {
-  const { params } = vmParams(vm);
-  return ask(client.PATCH("/api/v1/vms/{name}", { params: { ...params, ...unless(etag) }, body: whole<"VmEdit">(body) }));
+export const editVm = (vm: Ref, body: Sent<"VmEdit">, etag?: string) => {
+  return ask(client.PATCH("/api/v1/vms/{name}", { params: editParams(vm, etag), body: whole<"VmEdit">(body) }));
 };
-export const deleteVm = (vm: VmRef) => ask(client.DELETE("/api/v1/vms/{name}", vmParams(vm)));
-export const startVm = (vm: VmRef) => ask(client.POST("/api/v1/vms/{name}/start", vmParams(vm)));
-export const stopVm = (vm: VmRef) => ask(client.POST("/api/v1/vms/{name}/stop", vmParams(vm)));
-export const restartVm = (vm: VmRef) => ask(client.POST("/api/v1/vms/{name}/restart", vmParams(vm)));
-export const openConsole = (vm: VmRef, kind: ConsoleKind) =>
+export const deleteVm = (vm: Ref) => ask(client.DELETE("/api/v1/vms/{name}", vmParams(vm)));
+export const startVm = (vm: Ref) => ask(client.POST("/api/v1/vms/{name}/start", vmParams(vm)));
+export const stopVm = (vm: Ref) => ask(client.POST("/api/v1/vms/{name}/stop", vmParams(vm)));
+export const restartVm = (vm: Ref) => ask(client.POST("/api/v1/vms/{name}/restart", vmParams(vm)));
+export const restoreVm = (vm: Ref, body: Sent<"Restore">, etag?: string) =>
+  ask(client.POST("/api/v1/vms/{name}/restore", { params: editParams(vm, etag), body: whole<"Restore">(body) }));
+export const cancelRestore = (vm: Ref) => ask(client.DELETE("/api/v1/vms/{name}/restore", vmParams(vm)));
+
+/** Whose, in a query. */
+const of = (owner: string | undefined) => (owner === undefined ? {} : { owner });
+
+/** Of one VM, or of all that the account has. */
+export const listSnapshots = (owner: string | undefined, vm: string | undefined) =>
+  all<Snapshot>((query) =>
+    ask(client.GET("/api/v1/snapshots", { params: { query: { ...query, ...of(owner), ...(vm === undefined ? {} : { vm }) } } })),
+  );
+export const createSnapshot = (owner: string | undefined, body: Sent<"NewSnapshot">) =>
+  ask(client.POST("/api/v1/snapshots", { params: { query: of(owner), ...once() }, body: whole<"NewSnapshot">(body) }));
+export const editSnapshot = (snapshot: Ref, body: Sent<"SnapshotEdit">, etag?: string) =>
+  ask(client.PATCH("/api/v1/snapshots/{name}", { params: editParams(snapshot, etag), body: whole<"SnapshotEdit">(body) }));
+export const deleteSnapshot = (snapshot: Ref) => ask(client.DELETE("/api/v1/snapshots/{name}", vmParams(snapshot)));
+
+export const listVolumes = (owner: string | undefined) =>
+  all<Volume>((query) => ask(client.GET("/api/v1/volumes", { params: { query: { ...query, ...of(owner) } } })));
+export const createVolume = (body: Sent<"NewVolume">) =>
+  ask(client.POST("/api/v1/volumes", { body: whole<"NewVolume">(body), params: once() }));
+export const editVolume = (volume: Ref, body: Sent<"VolumeEdit">, etag?: string) =>
+  ask(client.PATCH("/api/v1/volumes/{name}", { params: editParams(volume, etag), body: whole<"VolumeEdit">(body) }));
+export const deleteVolume = (volume: Ref) => ask(client.DELETE("/api/v1/volumes/{name}", vmParams(volume)));
+
+export const openConsole = (vm: Ref, kind: ConsoleKind) =>
   ask(client.POST("/api/v1/vms/{name}/console", { ...vmParams(vm), body: { kind } }));
 
-export const listVmSessions = ({ name, owner }: VmRef) =>
+export const listVmSessions = ({ name, owner }: Ref) =>
   all<VmSession>((query) =>
     ask(
       client.GET("/api/v1/vms/{name}/sessions", {

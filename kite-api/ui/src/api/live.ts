@@ -10,18 +10,32 @@ const live = signal(false);
 
 export const useIsLive = live.use;
 
-/** Of which VMs the page shows sessions: those are told of only where asked for. */
-export type Sessions = "own" | "all";
+/** Whose the page shows of what is told of only where that is asked for. */
+export type Followed = "own" | "all";
 
-const sessions = signal<Sessions | null>(null);
-
-/** Asks for news of sessions in VMs for as long as they are shown. */
-export function useLiveSessions(of: Sessions): void {
-  useEffect(() => {
-    sessions.set(of);
-    return () => sessions.set(null);
-  }, [of]);
+/** Asks for news of something for as long as it is shown, however often. */
+function follower() {
+  const followed = signal<Followed | null>(null);
+  const shown: Followed[] = [];
+  const tell = () => followed.set(shown.includes("all") ? "all" : (shown[0] ?? null));
+  const useFollowing = (of: Followed) => {
+    useEffect(() => {
+      shown.push(of);
+      tell();
+      return () => {
+        shown.splice(shown.indexOf(of), 1);
+        tell();
+      };
+    }, [of]);
+  };
+  return [followed, useFollowing] as const;
 }
+
+const [sessions, useLiveSessions] = follower();
+const [disks, useLiveDisks] = follower();
+
+/** Asks for news of sessions in VMs, and of snapshots and volumes. */
+export { useLiveSessions, useLiveDisks };
 
 interface Snapshot {
   vms?: Vm[];
@@ -37,6 +51,8 @@ export interface Sink {
   drop(list: "vms" | "images" | "offers", name: string): void;
   /** Sessions in VMs have begun, ended or changed. */
   sessionsChanged(): void;
+  /** Snapshots or volumes have. */
+  disksChanged(): void;
   /** There may be something that the account's owner should know of. */
   noticesChanged(): void;
   /** Whether somebody is signed in, though perhaps by another session. */
@@ -59,8 +75,16 @@ interface Ends {
   onNews: () => void;
 }
 
-function listen(sink: Sink, of: Sessions | null, { onEnd, onRefused, onNews }: Ends): () => void {
-  const source = new EventSource(of === null ? "/api/v1/events" : `/api/v1/events?sessions=${of}`);
+/** What is followed beside what everybody is told of. */
+interface Following {
+  sessions: Followed | null;
+  disks: Followed | null;
+}
+
+function listen(sink: Sink, of: Following, { onEnd, onRefused, onNews }: Ends): () => void {
+  const asked = new URLSearchParams();
+  for (const [what, whose] of Object.entries(of)) if (whose !== null) asked.set(what, whose);
+  const source = new EventSource(asked.size === 0 ? "/api/v1/events" : `/api/v1/events?${asked}`);
   const on = <T>(name: string, take: (data: T) => void) =>
     source.addEventListener(name, (event) => take(JSON.parse((event as MessageEvent<string>).data) as T));
   on<Snapshot>("snapshot", (snapshot) => {
@@ -71,7 +95,8 @@ function listen(sink: Sink, of: Sessions | null, { onEnd, onRefused, onNews }: E
     heardFrom();
     onNews();
     // What happened before was told to nobody.
-    if (of !== null) sink.sessionsChanged();
+    if (of.sessions !== null) sink.sessionsChanged();
+    if (of.disks !== null) sink.disksChanged();
   });
   for (const [kind, list] of Object.entries(LISTS)) {
     on<{ name: string; uid?: string; expiresAt?: string }>(kind, (item) => {
@@ -81,6 +106,7 @@ function listen(sink: Sink, of: Sessions | null, { onEnd, onRefused, onNews }: E
     on<{ name: string }>(`${kind}-deleted`, (item) => sink.drop(list, item.name));
   }
   on("vm-sessions", () => sink.sessionsChanged());
+  for (const kind of ["vm-snapshots", "volumes"]) on(kind, () => sink.disksChanged());
   on<Me>("me", (me) => {
     sink.set("me", me);
     sink.noticesChanged();
@@ -104,7 +130,8 @@ function listen(sink: Sink, of: Sessions | null, { onEnd, onRefused, onNews }: E
 
 /** Takes news while the page is visible, and the session is not over. */
 export function useLiveNews(sink: Sink, isOver: boolean): void {
-  const of = sessions.use();
+  const followed = sessions.use();
+  const followedDisks = disks.use();
   useEffect(() => {
     if (isOver) return;
     let stop: (() => void) | undefined;
@@ -120,7 +147,7 @@ export function useLiveNews(sink: Sink, isOver: boolean): void {
     const follow = () => {
       pause();
       if (document.hidden) return;
-      stop = listen(sink, of, {
+      stop = listen(sink, { sessions: followed, disks: followedDisks }, {
         onEnd: later,
         onRefused: later,
         onNews: () => {
@@ -154,5 +181,5 @@ export function useLiveNews(sink: Sink, isOver: boolean): void {
       document.removeEventListener("visibilitychange", follow);
       pause();
     };
-  }, [sink, of, isOver]);
+  }, [sink, followed, followedDisks, isOver]);
 }

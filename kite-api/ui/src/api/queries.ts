@@ -11,7 +11,7 @@ import {
 import { createContext, useContext } from "react";
 import * as calls from "./calls";
 import { heardError, heardFrom, useIsConnectionLost } from "./connection";
-import { useIsLive, useLiveSessions } from "./live";
+import { useIsLive, useLiveDisks, useLiveSessions, type Followed } from "./live";
 import { isMissing, ProblemError } from "./problem";
 import { useIsOver } from "../lib/over";
 import type { Me, Vm } from "./types";
@@ -51,6 +51,8 @@ export const keys = {
   totp: ["totp"],
   notices: ["notices"],
   vmSessions: ["vm-sessions"],
+  snapshots: ["snapshots"],
+  volumes: ["volumes"],
   identities: ["identities"],
   allVms: ["admin", "vms"],
   allOffers: ["admin", "offers"],
@@ -117,11 +119,11 @@ export const useOffers = () => useQuery({ queryKey: keys.offers, queryFn: calls.
 export const useSessions = () =>
   useQuery({ queryKey: keys.sessions, queryFn: calls.listSessions, refetchInterval: usePolling(SLOW_MS) });
 /** Follows sessions by events, which only tell that there is something new. */
-function useSessionsNews(of: "own" | "all"): number | false {
+function useSessionsNews(of: Followed): number | false {
   useLiveSessions(of);
   return usePolling(useNews() || SLOW_MS);
 }
-export const useVmSessions = (vm: calls.VmRef) =>
+export const useVmSessions = (vm: calls.Ref) =>
   useQuery({
     queryKey: [...keys.vmSessions, vm.owner ?? null, vm.name],
     queryFn: () => calls.listVmSessions(vm),
@@ -134,6 +136,27 @@ export const useAllSessions = (live: boolean, search: string) =>
     refetchInterval: useSessionsNews("all"),
     placeholderData: keepPreviousData,
   });
+/** Follows snapshots and volumes in the same way. */
+function useDisksNews(owner: string | undefined): number | false {
+  useLiveDisks(owner === undefined ? "own" : "all");
+  return usePolling(useNews() || SLOW_MS);
+}
+/** Of one VM, or of all that an account has; without an owner one's own. */
+export const useSnapshots = (owner: string | undefined, vm?: string) =>
+  useQuery({
+    queryKey: [...keys.snapshots, owner ?? null, vm ?? null],
+    queryFn: () => calls.listSnapshots(owner, vm),
+    refetchInterval: useDisksNews(owner),
+  });
+export const useVolumes = (owner: string | undefined) =>
+  useQuery({
+    queryKey: [...keys.volumes, owner ?? null],
+    queryFn: () => calls.listVolumes(owner),
+    refetchInterval: useDisksNews(owner),
+  });
+/** Has snapshots and volumes be asked for again. */
+export const refetchDisks = () =>
+  Promise.all([keys.snapshots, keys.volumes].map((queryKey) => queries.invalidateQueries({ queryKey })));
 export const useTotp = () => useQuery({ queryKey: keys.totp, queryFn: calls.getTotp });
 /** What the account's owner has not seen; nothing where the API is older than the page. */
 export const useNotices = () =>

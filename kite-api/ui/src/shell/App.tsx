@@ -18,6 +18,7 @@ const ProofDialog = lazy(async () => ({ default: (await import("./rare")).ProofD
 const Proved = lazy(async () => ({ default: (await import("./rare")).Proved }));
 const VmsPage = lazy(() => import("../pages/vms/VmsPage"));
 const VmPage = lazy(() => import("../pages/vm/VmPage"));
+const DisksPage = lazy(() => import("../pages/disks/DisksPage"));
 const OffersPage = lazy(() => import("../pages/offers/OffersPage"));
 const AccountPage = lazy(() => import("../pages/account/AccountPage"));
 const OverviewPage = lazy(() => import("../pages/admin/OverviewPage"));
@@ -61,6 +62,7 @@ export function App() {
           <Route index element={<VmsPage />} />
           <Route path="vms/:name" element={<VmPage />} />
           <Route path="users/:owner/vms/:name" element={<VmPage />} />
+          <Route path="disks" element={<DisksPage />} />
           <Route path="offers" element={<OffersPage />} />
           <Route path="account" element={<AccountPage />} />
           <Route path="admin/vms" element={<AllVmsPage />} />

@@ -4,7 +4,7 @@ import MenuIcon from "lucide-react/icons/menu";
 import { Suspense, useCallback, useEffect, useRef, useState } from "react";
 import { Link, Outlet, useLocation } from "react-router";
 import { useLiveNews, type Sink } from "../api/live";
-import { keys, queries } from "../api/queries";
+import { keys, queries, refetchDisks } from "../api/queries";
 import { Button } from "../components/Button";
 import { Loading } from "../components/Loaded";
 import { Logo } from "../components/Logo";
@@ -31,6 +31,7 @@ const SINK: Sink = {
   drop: (list, name) =>
     queries.setQueryData(keys[list], (items: Named[] | undefined) => items?.filter((item) => item.name !== name)),
   sessionsChanged: serial(() => queries.invalidateQueries({ queryKey: keys.vmSessions }), SESSIONS_PAUSE_MS),
+  disksChanged: serial(refetchDisks, SESSIONS_PAUSE_MS),
   noticesChanged: serial(() => queries.invalidateQueries({ queryKey: keys.notices }), SESSIONS_PAUSE_MS),
   isSignedIn: async () => {
     await queries.refetchQueries({ queryKey: keys.me });

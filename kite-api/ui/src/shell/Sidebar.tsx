@@ -3,6 +3,7 @@ import Cable from "lucide-react/icons/cable";
 import ChartColumn from "lucide-react/icons/chart-column";
 import Disc3 from "lucide-react/icons/disc-3";
 import Gift from "lucide-react/icons/gift";
+import HardDrive from "lucide-react/icons/hard-drive";
 import LogOut from "lucide-react/icons/log-out";
 import Mail from "lucide-react/icons/mail";
 import Server from "lucide-react/icons/server";
@@ -30,6 +31,7 @@ interface Place {
 
 const OWN: readonly Place[] = [
   { to: "/", label: "nav.vms", icon: Server },
+  { to: "/disks", label: "nav.disks", icon: HardDrive },
   { to: "/offers", label: "nav.offers", icon: Gift },
   { to: "/account", label: "nav.account", icon: UserRound },
 ];

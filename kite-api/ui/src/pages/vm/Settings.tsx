@@ -19,6 +19,7 @@ import { useBasis, type Basis } from "../../lib/basis";
 import { mayEnter } from "../../lib/may";
 import { readSizeFields, SizeFields } from "../vms/SizeFields";
 import { MoreFields, readMoreChanges } from "./MoreFields";
+import { VolumesSection } from "./VolumesSection";
 
 const LOGINS = ["KeyOrPassword", "KeyAndPassword"] as const;
 
@@ -26,6 +27,7 @@ const LOGINS = ["KeyOrPassword", "KeyAndPassword"] as const;
 const editable = (vm: Vm) => [
   [vm.cpu, vm.memory, vm.disk, vm.sshLogin, vm.sshPublicKeys, vm.hasSshPassword],
   [vm.domainPrefix, vm.idleTimeout, vm.expiresAt, vm.startOnConnect],
+  [vm.volumes],
 ];
 
 /** What can be changed of a VM, and its end: then the page is left. */
@@ -43,6 +45,7 @@ export default function Settings({ vm: current, onDelete }: { vm: Vm; onDelete: 
         <SizeSection {...edit} />
         <div className="stack">
           {mayEnter(me, current) && <AccessSection {...edit} />}
+          <VolumeSection {...edit} />
           <DeleteSection vm={current} owner={edit.owner} onDelete={onDelete} />
         </div>
       </div>
@@ -157,6 +160,11 @@ function AccessSection(editing: Editing) {
       </Form>
     </Section>
   );
+}
+
+function VolumeSection(editing: Editing) {
+  const edit = useEdit(editing);
+  return <VolumesSection vm={editing.basis.basis} owner={editing.owner} edit={edit} />;
 }
 
 function DeleteSection({ vm, owner, onDelete }: { vm: Vm; owner: string | undefined; onDelete: () => void }) {

@@ -26,6 +26,9 @@ const TITLES: Record<string, Key> = {
   Idle: "condition.Idle",
   OfferClaimed: "condition.OfferClaimed",
   Accessible: "condition.Accessible",
+  Restored: "condition.Restored",
+  SnapshotsScheduled: "condition.SnapshotsScheduled",
+  VolumesAttached: "condition.VolumesAttached",
 };
 
 /** What one can do about a condition that is not as it should be, by its reason or else

@@ -22,12 +22,15 @@ import { PowerButtons } from "./PowerButtons";
 import { VmNotice } from "./VmNotice";
 
 const Sessions = lazy(() => import("./Sessions"));
+const Snapshots = lazy(() => import("./Snapshots"));
 const Settings = lazy(() => import("./Settings"));
 /** Why a console is over comes as no answer to a request: the words for it are had before. */
 const Console = lazy(async () => (await Promise.all([import("./console/Console"), haveRefusals()]))[0]);
 
-const TABS = ["overview", "terminal", "screen", "serial", "sessions", "settings"] as const;
+const TABS = ["overview", "terminal", "screen", "serial", "sessions", "snapshots", "settings"] as const;
 type TabName = (typeof TABS)[number];
+/** For everybody who sees the VM. */
+const FOR_ALL: ReadonlySet<TabName> = new Set(["overview", "sessions", "snapshots"]);
 const CONSOLES = ["terminal", "screen", "serial"] as const;
 type ConsoleName = (typeof CONSOLES)[number];
 
@@ -59,7 +62,7 @@ function OneVm({ vm }: { vm: Vm }) {
   const state = useVmState().stateOf(vm);
   const asked = search.get("tab");
   const enter = mayEnter(me, vm);
-  const tabs = TABS.filter((tab) => tab === "overview" || tab === "sessions" || (tab === "settings" ? mayManage(me, vm) : enter));
+  const tabs = TABS.filter((tab) => FOR_ALL.has(tab) || (tab === "settings" ? mayManage(me, vm) : enter));
   const tab: TabName = tabs.find((tab) => tab === asked) ?? "overview";
   const choose = (next: string) => setSearch(next === "overview" ? {} : { tab: next }, { replace: true });
   const foreign = vm.owner !== me.name;
@@ -127,6 +130,11 @@ function OneVm({ vm }: { vm: Vm }) {
         <TabPanel id="sessions" className="tab-panel">
           <Suspense fallback={<Loading />}>
             <Sessions vm={vm} />
+          </Suspense>
+        </TabPanel>
+        <TabPanel id="snapshots" className="tab-panel">
+          <Suspense fallback={<Loading />}>
+            <Snapshots vm={vm} />
           </Suspense>
         </TabPanel>
         <TabPanel id="settings" className="tab-panel" shouldForceMount={seen.has("settings")} ref={settings}>

@@ -3,7 +3,7 @@ import Plug from "lucide-react/icons/plug";
 import { lazy, Suspense, useCallback, useEffect, useRef, useState, type ComponentType, type KeyboardEvent, type RefObject } from "react";
 import { isMissing } from "../../../api/problem";
 import { keys, queries, useAccount, useConfig } from "../../../api/queries";
-import type { VmRef } from "../../../api/calls";
+import type { Ref } from "../../../api/calls";
 import type { ConsoleKind, Vm } from "../../../api/types";
 import { Button } from "../../../components/Button";
 import { useErrorText, useRefusalText } from "../../../components/errors";
@@ -24,7 +24,7 @@ export interface Actions {
 
 /** What shows a console: it opens its link and says when it is over. */
 export interface ViewProps {
-  vm: VmRef;
+  vm: Ref;
   kind: ConsoleKind;
   label: string;
   actions: RefObject<Actions | null>;

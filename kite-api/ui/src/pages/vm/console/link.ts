@@ -23,7 +23,7 @@ export interface ConsoleLink {
 
 /** Opens a console. */
 export function openLink(
-  vm: calls.VmRef,
+  vm: calls.Ref,
   kind: ConsoleKind,
   size: { cols: number; rows: number },
   { onReady, onData, onEnd, onRefused }: ConsoleEvents,

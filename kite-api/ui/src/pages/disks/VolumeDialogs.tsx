@@ -1,0 +1,71 @@
+import * as calls from "../../api/calls";
+import { refetchDisks } from "../../api/queries";
+import type { Volume } from "../../api/types";
+import { Button } from "../../components/Button";
+import { Dialog } from "../../components/Dialog";
+import { Field, LABEL, NameField } from "../../components/Field";
+import { changed, Form, given } from "../../components/Form";
+import { useToast } from "../../components/Toasts";
+import { useT } from "../../i18n";
+
+/** The dialog that creates a volume. */
+export function NewVolume({ onClose }: { onClose: () => void }) {
+  const t = useT();
+  const toast = useToast();
+  const send = async (data: FormData) => {
+    const name = given(data, "name") ?? "";
+    await calls.createVolume({ name, size: given(data, "size"), description: given(data, "description") });
+    await refetchDisks();
+    toast(t("volume.created", { name }));
+    onClose();
+  };
+  return (
+    <Dialog title={t("volumes.new")} isOpen onClose={onClose}>
+      <Form submit={t("volumes.create")} extra={<Button onPress={onClose}>{t("cancel")}</Button>} send={send}>
+        <NameField name="name" label={t("vm.name")} hint={t("vm.nameHint")} pattern={LABEL} maxLength={52} autoFocus isRequired />
+        <Fields />
+      </Form>
+    </Dialog>
+  );
+}
+
+/** The dialog that changes one. */
+export function EditVolume({ volume, onClose }: { volume: Volume; onClose: () => void }) {
+  const t = useT();
+  const toast = useToast();
+  const { name, etag } = volume;
+  const send = async (data: FormData) => {
+    const size = given(data, "size");
+    const edit = {
+      size: size === volume.size ? undefined : size,
+      description: changed(data, "description", volume.description),
+    };
+    await calls.editVolume({ name }, edit, etag);
+    await refetchDisks();
+    toast(t("settings.saved"));
+    onClose();
+  };
+  return (
+    <Dialog title={name} isOpen onClose={onClose}>
+      <Form onlyComplete submit={t("save")} extra={<Button onPress={onClose}>{t("cancel")}</Button>} send={send}>
+        <Fields volume={volume} />
+      </Form>
+    </Dialog>
+  );
+}
+
+function Fields({ volume }: { volume?: Volume }) {
+  const t = useT();
+  return (
+    <>
+      <NameField
+        name="size"
+        label={t("quota.disk")}
+        hint={t(volume === undefined ? "volume.sizeHint" : "size.diskHint")}
+        defaultValue={volume?.size ?? "10Gi"}
+        isRequired
+      />
+      <Field name="description" label={t("description")} rows={2} maxLength={1024} defaultValue={volume?.description ?? ""} />
+    </>
+  );
+}
