@@ -405,9 +405,9 @@ fn count_is_behind<K: Owned>() -> Problem {
     Problem::new(
         ProblemKind::Unavailable,
         format!(
-            "there is room for the {what} in the quota, and the cluster counts {what}s that are \
-             not there: try again in a few minutes, nothing has to be deleted",
-            what = K::WHAT
+            "there is room for the {} in the quota, and the cluster counts some that are not \
+             there: try again in a few minutes, nothing has to be deleted",
+            K::WHAT
         ),
     )
     .retry_after(Duration::from_secs(10))

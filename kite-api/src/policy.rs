@@ -37,12 +37,19 @@ kite_identity::actions! {
     /// Give a VM that is being created a password or keys.
     GiveVmAccess: "create a VM with a password or keys",
         own From(User), others From(Admin), token Both(VmsWrite), proof Always;
+    /// Create a VM whose disk is copied from a snapshot: who gets into that reads what the
+    /// other has.
+    CopyVm: "create a VM from a snapshot",
+        own From(User), others From(Admin), token Both(VmsAccess), proof OfOthers;
     /// Start or stop a VM.
     PowerVm: "start or stop the VM",
         own From(User), others Downwards(Manager), token Both(VmsPower), proof OfOthers;
     /// Change a VM's size and how long it lasts.
     EditVm: "edit the VM",
         own From(User), others Downwards(Manager), token Both(VmsWrite), proof OfOthers;
+    /// Change which volumes a VM has: who gets into it reads what is on them.
+    AttachVolumes: "change the volumes of the VM",
+        own From(User), others Downwards(Manager), token Both(VmsAccess), proof OfOthers;
     /// Change who gets into a VM: password, keys, and the domain that publishes it.
     EditVmAccess: "change who gets into the VM: its password, keys or domain",
         own From(User), others From(Admin), token Both(VmsAccess), proof Always;
@@ -104,7 +111,7 @@ mod tests {
 
     /// What is expected, written down beside the table: for each [`Whose`] a character per
     /// level in ascending order, and when a proof is asked for.
-    const EXPECTED: [(Action, &str, Proof); 23] = [
+    const EXPECTED: [(Action, &str, Proof); 25] = [
         (Action::SeeImages, "RUMA RUMA RUMA RUMA RUMA", Proof::Never),
         (Action::SeeOffers, "RUMA RUMA RUMA RUMA RUMA", Proof::Never),
         (Action::SeeVm, "RUMA --MA --MA --MA --MA", Proof::Never),
@@ -118,8 +125,14 @@ mod tests {
             "-UMA ---A ---A ---A ---A",
             Proof::Always,
         ),
+        (Action::CopyVm, "-UMA ---A ---A ---A ---A", Proof::OfOthers),
         (Action::PowerVm, "-UMA --MA --MA --MA ---A", Proof::OfOthers),
         (Action::EditVm, "-UMA --MA --MA --MA ---A", Proof::OfOthers),
+        (
+            Action::AttachVolumes,
+            "-UMA --MA --MA --MA ---A",
+            Proof::OfOthers,
+        ),
         (
             Action::EditVmAccess,
             "-UMA ---A ---A ---A ---A",
@@ -245,7 +258,8 @@ mod tests {
         ];
         let write: Vec<_> = power.into_iter().chain(write).collect();
         assert_eq!(allowed(TokenScope::VmsWrite), both(&write));
-        let access: Vec<_> = write.into_iter().chain(["EditVmAccess"]).collect();
+        let access = ["CopyVm", "AttachVolumes", "EditVmAccess"];
+        let access: Vec<_> = write.into_iter().chain(access).collect();
         assert_eq!(allowed(TokenScope::VmsAccess), both(&access));
 
         for scope in [

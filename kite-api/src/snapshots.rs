@@ -5,6 +5,7 @@ mod view;
 
 use aide::axum::{ApiRouter, routing::get_with};
 use axum::extract::{Path, Query, State};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     cluster::Cluster as _,
     crd::{KiteSnapshot, KiteUser, KiteVirtualMachine, SnapshotPhase},
@@ -14,8 +15,8 @@ use kite_core::{
 use kite_identity::{Caller, whose};
 use kite_rest::{
     Accepted, Answer, Cache, Created, Deleting, Form, IdempotencyKey, IfMatch, Items, Named, Page,
-    Problem, ProblemKind, Sent, Stamp, edit, finish_edit, judge_new, openapi::about, whole_of_edit,
-    whole_of_new,
+    Problem, ProblemKind, Sent, Stamp, edit, finish_edit, judge_new, openapi::about,
+    require_future, whole_of_edit, whole_of_new,
 };
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
@@ -172,8 +173,15 @@ async fn find_vm(
         return Ok(None);
     };
     let vm = owned::of::<KiteVirtualMachine>(state, owner, &name).await?;
-    if vm.is_none() {
-        form.error("vm", "is no VM of the account: write the name of one");
+    match &vm {
+        None => form.error("vm", "is no VM of the account: write the name of one"),
+        Some(vm) if vm.metadata.deletion_timestamp.is_some() => {
+            form.error(
+                "vm",
+                "is being deleted: no snapshot can be taken of it any more",
+            );
+        }
+        Some(_) => {}
     }
     Ok(vm)
 }
@@ -277,6 +285,11 @@ async fn patch(
     let found = find::<KiteSnapshot>(&state, &caller, &name, owner.as_deref()).await?;
     caller.require(Action::MakeSnapshots, found.whose)?;
     let snapshot = found.object.as_ref();
+    // What was its end may stay: who edits something else need not mend it.
+    let end = form.peek::<Time>("keepUntil");
+    let end = end.filter(|it| snapshot.spec.keep_until.as_ref() != Some(it));
+    let otherwise = "null for as long as its VM";
+    require_future(&mut form, "keepUntil", end.as_ref(), otherwise);
     let Edit(spec) = finish_edit(state.store(), &mut form, input, snapshot).await?;
     condition.check(snapshot)?;
     if spec.is_empty() {
@@ -305,8 +318,10 @@ async fn delete(
         condition.check(object.as_ref())?;
         return Err(Problem::new(
             ProblemKind::Conflict,
-            "the snapshot is protected: set protected to false first, with PATCH \
-             /api/v1/snapshots/{name}",
+            format!(
+                "the snapshot is protected: set protected to false first, with PATCH \
+                 /api/v1/snapshots/{name}"
+            ),
         ));
     }
     owned::delete(&state, &caller, object.as_ref(), &condition).await

@@ -96,7 +96,8 @@ fields! {
     snapshots: Option<Box<SnapshotSchedule>> = "snapshots",
         New::Optional, Edited::By(Action::EditVm);
     /// Volumes that it has beside its disk, from its next start on.
-    volumes: Vec<VolumeAttachment> = "volumes", New::Optional, Edited::By(Action::EditVm);
+    volumes: Vec<VolumeAttachment> = "volumes",
+        New::Optional, Edited::By(Action::AttachVolumes);
     /// Name of the offer that it was claimed from.
     #[serde(skip_serializing_if = "Option::is_none")]
     offer: Option<String> = "offer", New::Never, Edited::Never(
@@ -260,7 +261,8 @@ mod tests {
         let never: Vec<_> = never.map(|field| field.name).collect();
         assert_eq!(never, ["image", "sshId", "fromSnapshot", "offer"]);
         let all: Vec<_> = all().map(|field| field.name).collect();
-        let told = [access.as_slice(), &["powerState"], &never].concat();
+        assert_eq!(edited_by(Action::AttachVolumes), ["volumes"]);
+        let told = [access.as_slice(), &["powerState", "volumes"], &never].concat();
         let rest: Vec<_> = all.into_iter().filter(|it| !told.contains(it)).collect();
         assert_eq!(edited_by(Action::EditVm), rest);
     }

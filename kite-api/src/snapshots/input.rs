@@ -72,13 +72,6 @@ impl Input for Edit {
             form.fixed(field, fixed);
         }
         let keep_until = form.change::<Time>("keepUntil");
-        let end = keep_until.clone().set();
-        require_future(
-            form,
-            "keepUntil",
-            end.as_ref(),
-            "null for as long as its VM",
-        );
         let protected: Option<bool> = form.changed("protected");
         let description = form.change::<String>("description");
         Some(Self(as_map([

@@ -4,7 +4,7 @@
 use kite_core::{
     crd::{
         KiteSnapshot, KiteUser, KiteVirtualMachine, KiteVolume, SNAPSHOTS_APART, SnapshotSchedule,
-        VOLUMES_MAX, VolumeAttachment,
+        VOLUMES_MAX, VolumeAttachment, VolumePhase,
     },
     quantity::Bytes,
 };
@@ -12,22 +12,27 @@ use kite_disks::schedule::{Invalid, Schedule};
 use kite_rest::{Form, Problem, Whole};
 use kube::ResourceExt as _;
 
+use super::check_image;
 use crate::{
     owned::{self, all_of},
-    snapshots::unusable,
+    snapshots::{is_taken_of, unusable},
     state::ApiState,
 };
 
-/// The snapshot must be the account's and good for something, and the VM like that which it is
-/// of.
+/// What the disk is made from must be there: a snapshot of the account's that is good for
+/// something, with a VM like that which it is of, or an image.
 pub(super) async fn check_source(
     state: &ApiState,
     owner: &KiteUser,
     form: &mut Form,
-    name: &str,
 ) -> Result<(), Problem> {
     const FIELD: &str = "fromSnapshot";
-    let Some(snapshot) = owned::of::<KiteSnapshot>(state, owner, name).await? else {
+    let (image, disk) = (form.peek::<String>("image"), form.peek::<Bytes>("disk"));
+    let Some(name) = form.peek::<String>(FIELD) else {
+        check_image(state, form, image, disk);
+        return Ok(());
+    };
+    let Some(snapshot) = owned::of::<KiteSnapshot>(state, owner, &name).await? else {
         form.error(
             FIELD,
             "is no snapshot of the account: write the name of one",
@@ -38,19 +43,21 @@ pub(super) async fn check_source(
         form.error(FIELD, format!("cannot be used: {why}; choose another"));
         return Ok(());
     }
-    let status = snapshot.status.as_ref();
-    if let Some(source) = status.and_then(|it| it.source.as_ref())
-        && let Some(image) = form.peek::<String>("image")
-        && image != source.image
-    {
-        form.error(
-            "image",
-            format!("is not that of the snapshot: write {:?}", source.image),
-        );
+    match image_of(state, owner, &snapshot) {
+        // It may be gone.
+        Some(own) if image.as_ref().is_some_and(|it| *it != own) => {
+            form.error(
+                "image",
+                format!("is not that of the snapshot: write {own:?}"),
+            );
+        }
+        Some(_) => {}
+        // It is not known yet.
+        None => check_image(state, form, image, disk.clone()),
     }
+    let status = snapshot.status.as_ref();
     if let Some(size) = status.and_then(|it| it.size.as_ref())
-        && let Some(disk) = form.peek::<Bytes>("disk")
-        && disk < *size
+        && disk.is_some_and(|it| it < *size)
     {
         form.error(
             "disk",
@@ -58,6 +65,17 @@ pub(super) async fn check_source(
         );
     }
     Ok(())
+}
+
+/// The image of the VM that a snapshot is of, as it was then, or is.
+fn image_of(state: &ApiState, owner: &KiteUser, snapshot: &KiteSnapshot) -> Option<String> {
+    let status = snapshot.status.as_ref();
+    if let Some(source) = status.and_then(|it| it.source.as_ref()) {
+        return Some(source.image.clone());
+    }
+    let vms = all_of::<KiteVirtualMachine>(state, owner);
+    let of = vms.iter().find(|vm| is_taken_of(snapshot, vm))?;
+    Some(of.spec.image.clone())
 }
 
 /// The schedule must be one that comes, and not too often.
@@ -94,19 +112,26 @@ pub(super) async fn check_volumes(
         if own.is_some_and(|vm| lists(vm, volume)) {
             continue;
         }
-        if owned::of::<KiteVolume>(state, owner, volume)
-            .await?
-            .is_none()
-        {
+        let Some(found) = owned::of::<KiteVolume>(state, owner, volume).await? else {
             form.error(
                 &field,
                 "is no volume of the account: create it first, or leave it out",
             );
             continue;
+        };
+        if found.metadata.deletion_timestamp.is_some() {
+            form.error(&field, "is being deleted: leave it out");
+            continue;
         }
-        let others = vms
-            .iter()
-            .filter(|vm| own.is_none_or(|own| own.uid() != vm.uid()));
+        if found.status.as_ref().and_then(|it| it.phase) == Some(VolumePhase::Lost) {
+            form.error(&field, "has lost its data: leave it out");
+            continue;
+        }
+        // One that goes has given it back, and cannot be edited any more.
+        let others = vms.iter().filter(|vm| {
+            let is_other = own.is_none_or(|own| own.uid() != vm.uid());
+            is_other && vm.metadata.deletion_timestamp.is_none()
+        });
         if let Some(other) = others.into_iter().find(|vm| lists(vm, volume)) {
             form.error(
                 &field,

@@ -146,14 +146,14 @@ pub(crate) async fn make(
     if !keys.is_empty() || form.peek::<String>("sshPassword").is_some() {
         caller.require(Action::GiveVmAccess, whose(caller, owner))?;
     }
-    match form.peek::<String>("fromSnapshot") {
-        _ if offer.is_some() => {}
-        // Its image may be gone.
-        Some(name) => check_source(state, owner, &mut form, &name).await?,
-        None => {
-            let (image, disk) = (form.peek("image"), form.peek("disk"));
-            check_image(state, &mut form, image, disk);
-        }
+    if form.names("fromSnapshot") {
+        caller.require(Action::CopyVm, whose(caller, owner))?;
+    }
+    if form.names("volumes") {
+        caller.require(Action::AttachVolumes, whose(caller, owner))?;
+    }
+    if offer.is_none() {
+        check_source(state, owner, &mut form).await?;
     }
     check_schedule(&mut form);
     check_volumes(state, owner, &mut form, None).await?;

@@ -1,11 +1,13 @@
 //! Restoring a VM's disk from a snapshot, and taking that back.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::extract::{Path, Query, State};
 use jiff::Timestamp;
 use kite_core::{
-    crd::{KiteSnapshot, KiteUser, KiteVirtualMachine, RestoreRequest},
+    cluster::{ClusterExt as _, ObjectKey},
+    conditions,
+    crd::{KiteSnapshot, KiteUser, KiteVirtualMachine, RestoreRequest, vm_condition::RESTORED},
     span::Span,
 };
 use kite_identity::Caller;
@@ -79,8 +81,7 @@ pub(super) async fn restore(
     condition: IfMatch,
     Sent { input, mut form }: Sent<Restore>,
 ) -> Result<Answer<VmView>, Problem> {
-    let found: Found = find(&state, &caller, &name, owner.as_deref()).await?;
-    caller.require(Action::RestoreVm, found.whose)?;
+    let found = find_now(&state, &caller, &name, owner.as_deref()).await?;
     let vm = found.object.as_ref();
     if let Some(name) = input.as_ref().and_then(|it| it.snapshot.as_deref()) {
         check_snapshot(&state, &found.owner, vm, name, &mut form).await?;
@@ -98,6 +99,7 @@ pub(super) async fn restore(
         return Err(Problem::new(ProblemKind::Conflict, why));
     }
     let at = moment(vm, Timestamp::now())?;
+    let keep = keep.or_else(|| kept(vm));
     let asked = json!({
         "snapshot": snapshot, "disk": disk, "keep": keep, "at": at.to_string(),
     });
@@ -117,17 +119,66 @@ pub(super) async fn cancel(
     Query(Owner { owner }): Query<Owner>,
     condition: IfMatch,
 ) -> Result<Answer<VmView>, Problem> {
-    let found: Found = find(&state, &caller, &name, owner.as_deref()).await?;
-    caller.require(Action::RestoreVm, found.whose)?;
+    let found = find_now(&state, &caller, &name, owner.as_deref()).await?;
     let vm = found.object.as_ref();
     condition.check(vm)?;
-    if vm.spec.restore.is_none() {
+    // One that cannot be read counts as none, and is in the way of everything.
+    if vm.spec.restore.is_none() && vm.spec.unreadable.is_none() {
         return Ok(answer(&state, vm));
     }
+    if let Some(why) = carried_out(vm) {
+        return Err(Problem::new(ProblemKind::Conflict, why));
+    }
     let form = Form::new(Map::new()).speaking(VOCABULARY);
+    let condition = condition.as_found(vm);
     let spec = json!({ "restore": null });
     let edited = write(&state, &caller, vm, &condition, &spec, &form).await?;
     Ok(answer(&state, &edited))
+}
+
+/// The VM as the API server has it: what is decided here rests on its status, and on what was
+/// asked for last, which a copy may be behind of.
+async fn find_now(
+    state: &ApiState,
+    caller: &Caller,
+    name: &str,
+    owner: Option<&str>,
+) -> Result<Found, Problem> {
+    let mut found: Found = find(state, caller, name, owner).await?;
+    caller.require(Action::RestoreVm, found.whose)?;
+    let key = ObjectKey::of(found.object.as_ref());
+    let now = state.cluster().get_opt::<KiteVirtualMachine>(&key).await?;
+    let now = now.ok_or_else(|| Problem::not_found("VM", name))?;
+    found.object = Arc::new(now);
+    Ok(found)
+}
+
+/// That the restore was carried out, or may have been: without it in the spec, the disk from
+/// before would be kept for a shorter time than was asked for.
+fn carried_out(vm: &KiteVirtualMachine) -> Option<String> {
+    let status = vm.status.as_ref()?;
+    if status.observed_generation != vm.metadata.generation {
+        return Some(
+            "the controller has not seen the last edit of the VM yet: try again".to_owned(),
+        );
+    }
+    let restored = conditions::find(&status.conditions, RESTORED);
+    restored.is_some_and(|it| it.status == "True").then(|| {
+        "the restore was carried out, and there is nothing to take back: put a former disk back by \
+         its name in disk (status.formerDisks)"
+            .to_owned()
+    })
+}
+
+/// For how long disks from before are kept at present: who restores once more, and does not say
+/// for how long, has them no shorter.
+fn kept(vm: &KiteVirtualMachine) -> Option<Span> {
+    let has_former = vm
+        .status
+        .as_ref()
+        .is_some_and(|it| !it.former_disks.is_empty());
+    let restore = vm.spec.restore.as_ref().filter(|_| has_former)?;
+    restore.keep.clone()
 }
 
 /// Notes or tells why the disk cannot be made from the snapshot of this name.

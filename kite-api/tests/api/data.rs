@@ -1,11 +1,12 @@
 //! What tests have of snapshots and volumes, as the controller would have made them.
 
 use kite_core::{
-    cluster::{Cluster as _, ObjectKey},
+    cluster::{Cluster as _, ClusterExt as _, FieldManager, Object, ObjectKey},
     crd::{KiteSnapshot, KiteVirtualMachine, KiteVolume},
     managers::CONTROLLER,
     names,
 };
+use kube::api::PropagationPolicy;
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -66,13 +67,36 @@ pub async fn volume(world: &World, owner: &str, name: &str, status: Value) -> Ki
     told
 }
 
-/// What the controller tells of the VM.
-pub async fn tell(world: &World, vm: &KiteVirtualMachine, status: Value) {
+/// What the controller tells of the VM as it is now.
+pub async fn tell(world: &World, vm: &KiteVirtualMachine, mut status: Value) {
     let key = ObjectKey::of(vm);
     let mut told: KiteVirtualMachine = world.cluster.get(&key).await.unwrap();
     told.metadata.managed_fields = None;
     told.metadata.resource_version = None;
+    status["observedGeneration"] = json!(told.metadata.generation);
     told.status = serde_json::from_value(status).unwrap();
     let told = world.cluster.apply_status(CONTROLLER, &told).await.unwrap();
     world.state.caches().vms.caught_up_with(&told).await;
+}
+
+/// A condition of a VM.
+pub fn condition(kind: &str, holds: bool, reason: &str) -> Value {
+    let status = if holds { "True" } else { "False" };
+    json!({"type": kind, "status": status, "reason": reason, "message": "it is so",
+           "lastTransitionTime": "2026-05-04T08:00:00Z"})
+}
+
+/// Deletes it while somebody holds it.
+pub async fn let_go<K: Object>(world: &World, object: &K) -> K {
+    let key = ObjectKey::of(object);
+    let hold = json!({"metadata": {"finalizers": ["test.kite/hold"]}});
+    let manager = FieldManager::new("test");
+    let held: K = world
+        .cluster
+        .merge_patch(manager, &key, &hold)
+        .await
+        .unwrap();
+    let how = PropagationPolicy::Background;
+    world.cluster.delete_by_uid(&held, how).await.unwrap();
+    world.cluster.get(&key).await.unwrap()
 }

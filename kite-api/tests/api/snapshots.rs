@@ -2,13 +2,13 @@
 
 use kite_core::crd::{AccessLevel, KiteSnapshot, KiteVirtualMachine};
 use kite_core::{
-    cluster::{ClusterExt as _, ObjectKey},
+    cluster::{Cluster as _, ClusterExt as _, ObjectKey},
     names,
 };
 use serde_json::{Value, json};
 
 use crate::{
-    data::{SNAPSHOTS, snapshot, tell},
+    data::{SNAPSHOTS, condition, let_go, snapshot, tell},
     lists::new_vm,
     vms::VMS,
     world::{World, request, send},
@@ -113,6 +113,22 @@ async fn all_that_is_wrong_with_a_snapshot_is_told_at_once() {
         .post(SNAPSHOTS, &ann, json!({"name": "first", "vm": "web"}))
         .await;
     assert_eq!(fixed.status, 201, "{fixed:?}");
+    // An end that stays is nothing new, though it is over.
+    let over = json!({"spec": {"keepUntil": "2020-01-01T00:00:00Z"}});
+    let key = ObjectKey::namespaced(names::user_namespace("ann"), "first");
+    let manager = kite_core::cluster::FieldManager::new("kubectl");
+    let edited: KiteSnapshot = world
+        .cluster
+        .merge_patch(manager, &key, &over)
+        .await
+        .unwrap();
+    world.state.caches().snapshots.caught_up_with(&edited).await;
+    let same = json!({"keepUntil": "2020-01-01T00:00:00Z", "description": "x"});
+    let same = world.patch(FIRST, &ann, same).await;
+    assert_eq!(same.status, 200, "{same:?}");
+    let other = json!({"keepUntil": "2020-01-02T00:00:00Z"});
+    let other = world.patch(FIRST, &ann, other).await;
+    assert_eq!(other.fields(), ["keepUntil"]);
     let answer = world
         .patch(FIRST, &ann, json!({"vm": "db", "name": "x"}))
         .await;
@@ -206,10 +222,22 @@ async fn a_vm_is_restored_once_for_each_request() {
     let put_back = back().await;
     assert_eq!(put_back.status, 200, "{put_back:?}");
     let second = world.vm("ann", "web").await.unwrap().spec.restore.unwrap();
-    assert_eq!((second.snapshot, second.keep), (None, None));
+    assert_eq!(second.snapshot, None);
     assert_eq!(second.disk.as_deref(), Some("web-disk"));
     assert!(second.at.0 > first.at.0);
+    // What was to be kept for long is kept no shorter for that.
+    assert_eq!(second.keep, first.keep);
 
+    // It may have been carried out: then the former disk would be kept for a shorter time.
+    let unseen = world.delete(RESTORE, &ann).await;
+    unseen.is_problem(409, "conflict");
+    let done = json!({"conditions": [condition("Restored", true, "Restored")]});
+    tell(&world, &web, done).await;
+    let done = world.delete(RESTORE, &ann).await;
+    done.is_problem(409, "conflict");
+    assert!(done.text("/detail").contains("carried out"), "{done:?}");
+    let copying = json!({"conditions": [condition("Restored", false, "Copying")]});
+    tell(&world, &web, copying).await;
     let canceled = world.delete(RESTORE, &ann).await;
     assert_eq!(canceled.status, 200, "{canceled:?}");
     assert_eq!(canceled.body.get("restore"), None);
@@ -244,6 +272,12 @@ async fn a_restore_by_a_clock_that_is_ahead_is_followed_by_another() {
     let refused = restore().await;
     refused.is_problem(409, "conflict");
     assert!(refused.text("/detail").contains("DELETE"), "{refused:?}");
+    tell(
+        &world,
+        &web,
+        json!({"conditions": [condition("Restored", false, "Scheduled")]}),
+    )
+    .await;
     assert_eq!(world.delete(RESTORE, &ann).await.status, 200);
     assert_eq!(restore().await.status, 200);
 }
@@ -380,4 +414,64 @@ async fn a_schedule_is_set_as_a_whole_and_taken_away() {
     body["snapshots"] = json!({"schedule": "0 4 * * *"});
     let made = world.post(VMS, &ann, body).await;
     assert_eq!(made.status, 201, "{made:?}");
+}
+
+#[tokio::test]
+async fn no_snapshot_is_taken_of_a_vm_that_goes() {
+    let (world, ann, web) = world().await;
+    let web = let_go(&world, &web).await;
+    world.state.caches().vms.caught_up_with(&web).await;
+    let body = json!({"name": "first", "vm": "web"});
+    let answer = world.post(SNAPSHOTS, &ann, body).await;
+    answer.is_problem(422, "invalid");
+    assert_eq!(answer.fields(), ["vm"], "{answer:?}");
+}
+
+#[tokio::test]
+async fn the_image_of_a_snapshot_is_known_before_it_is_taken() {
+    let (world, ann, web) = world().await;
+    let going = json!({"phase": "Pending", "consistency": null, "source": null, "size": null});
+    snapshot(&world, &web, "first", going).await;
+    let mut copy = new_vm("copy");
+    copy["fromSnapshot"] = json!("first");
+    copy["image"] = json!("another");
+    let answer = world.post(VMS, &ann, copy.clone()).await;
+    answer.is_problem(422, "invalid");
+    assert_eq!(answer.fields(), ["image"], "{answer:?}");
+    copy["image"] = json!("debian-12");
+    let made = world.post(VMS, &ann, copy).await;
+    assert_eq!(made.status, 201, "{made:?}");
+}
+
+/// What another VM has on its disks is no matter of a token that makes VMs.
+#[tokio::test]
+async fn a_token_that_makes_vms_reads_no_disk_of_another() {
+    let (world, ann, web) = world().await;
+    snapshot(&world, &web, "first", json!({})).await;
+    crate::data::volume(&world, "ann", "data", json!({"phase": "Available"})).await;
+    let token = async |scope: &str| {
+        let body = json!({"name": scope.replace(':', "-"), "scopes": [scope]});
+        let made = world.post("/api/v1/me/tokens", &ann, body).await;
+        made.text("/token").to_owned()
+    };
+    let (write, access) = (token("vms:write").await, token("vms:access").await);
+    let mut copy = new_vm("copy");
+    copy["fromSnapshot"] = json!("first");
+    let mut with_volume = new_vm("other");
+    with_volume["volumes"] = json!([{"volume": "data"}]);
+    let volumes = json!({"volumes": [{"volume": "data"}]});
+    for answer in [
+        world.post(VMS, &write, copy.clone()).await,
+        world.post(VMS, &write, with_volume).await,
+        world
+            .patch("/api/v1/vms/web", &write, volumes.clone())
+            .await,
+    ] {
+        answer.is_problem(403, "forbidden");
+    }
+    let body = json!({"name": "second", "vm": "web"});
+    assert_eq!(world.post(SNAPSHOTS, &write, body).await.status, 201);
+    assert_eq!(world.post(VMS, &access, copy).await.status, 201);
+    let edited = world.patch("/api/v1/vms/web", &access, volumes).await;
+    assert_eq!(edited.status, 200, "{edited:?}");
 }

@@ -4,7 +4,7 @@ use kite_core::crd::AccessLevel;
 use serde_json::{Value, json};
 
 use crate::{
-    data::{VOLUMES, volume},
+    data::{VOLUMES, let_go, volume},
     lists::new_vm,
     vms::VMS,
     world::World,
@@ -192,4 +192,34 @@ async fn others_volumes_are_for_those_who_look_after_them() {
     let answer = world.post(VMS, &bob, vm).await;
     assert_eq!(answer.fields(), ["volumes[0].volume"], "{answer:?}");
     assert_eq!(world.delete(&of_ann, &sam).await.status, 202);
+}
+
+#[tokio::test]
+async fn a_vm_gets_no_volume_that_goes_and_one_that_goes_keeps_none() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let available = || json!({"phase": "Available"});
+    for name in ["data", "old"] {
+        volume(&world, "ann", name, available()).await;
+    }
+    volume(&world, "ann", "lost", json!({"phase": "Lost"})).await;
+    let mut web = new_vm("web");
+    web["volumes"] = json!([{"volume": "data"}]);
+    assert_eq!(world.post(VMS, &ann, web).await.status, 201);
+    let web = world.vm("ann", "web").await.unwrap();
+    let web = let_go(&world, &web).await;
+    world.state.caches().vms.caught_up_with(&web).await;
+    let old = volume(&world, "ann", "going", available()).await;
+    let old = let_go(&world, &old).await;
+    world.state.caches().volumes.caught_up_with(&old).await;
+
+    let mut db = new_vm("db");
+    db["volumes"] = json!([{"volume": "data"}, {"volume": "going"}, {"volume": "lost"}]);
+    let answer = world.post(VMS, &ann, db.clone()).await;
+    answer.is_problem(422, "invalid");
+    assert_eq!(answer.fields(), ["volumes[1].volume", "volumes[2].volume"]);
+    // The VM that goes has given its volume back, and cannot be edited any more.
+    db["volumes"] = json!([{"volume": "data"}]);
+    let made = world.post(VMS, &ann, db).await;
+    assert_eq!(made.status, 201, "{made:?}");
 }

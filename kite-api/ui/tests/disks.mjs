@@ -68,7 +68,7 @@ const a_schedule_is_set_and_taken_away = () =>
     await page.goto(TAB);
     const form = section(page, "Schedule");
     const choose = async (text) => {
-      await form.getByRole("button", { name: /Take a snapshot/ }).click();
+      await form.getByRole("button", { name: /How often/ }).click();
       await page.getByRole("option", { name: text }).click();
     };
     await choose("By a pattern of one's own");
@@ -96,7 +96,7 @@ const a_vm_is_made_of_a_snapshot = () =>
   scene({ user: "ann", width: 390 }, async (page) => {
     await page.goto("/disks");
     await heading(page, "Disks");
-    await button(page, "Create a VM from first").click();
+    await button(page, "New VM from first").click();
     const dialog = page.getByRole("dialog", { name: "A VM from first" });
     await fitsWidth(page, "the dialog that makes a VM of a snapshot");
     await dialog.getByLabel("Name", { exact: true }).fill("copy");

@@ -209,7 +209,7 @@ const tabs_keep_the_focus = () =>
   scene({ user: "ann" }, async (page) => {
     await page.goto("/vms/web");
     await page.getByRole("tab", { name: "Overview" }).focus();
-    for (const tab of ["Terminal", "Screen", "Serial console", "Sessions", "Settings"]) {
+    for (const tab of ["Terminal", "Screen", "Serial console", "Sessions", "Snapshots", "Settings"]) {
       await page.keyboard.press("ArrowRight");
       await page.locator("[role=tab][aria-selected=true]", { hasText: tab }).waitFor();
       await page.locator(".loading").first().waitFor({ state: "detached" });

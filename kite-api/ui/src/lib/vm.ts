@@ -48,6 +48,8 @@ const UNDER_WAY = new Set([
   "NotTakenUp",
   "NotClaimed",
   "OfferNotFree",
+  "Copying",
+  "Switching",
 ]);
 
 /** Those of them that wait for what another condition tells of: while that one is wrong,
@@ -55,10 +57,19 @@ const UNDER_WAY = new Set([
 const DEPENDENT = new Set(["Waiting", "NotMade", "DiskNotReady", "DomainNotReserved"]);
 
 /** Reasons of what stays as it is, and is no fault. */
-const AT_REST = new Set(["WaitingForStart", "NoAddress", "UnknownStatus", "Idle"]);
+const AT_REST = new Set([
+  "WaitingForStart",
+  "NoAddress",
+  "UnknownStatus",
+  "Idle",
+  "Scheduled",
+  "ScheduleWaits",
+  "AttachedAtNextStart",
+]);
 
 /** What nothing else waits for. */
-const isApart = (type: string) => type === "Exposed" || type === "Accessible" || WARNINGS.has(type);
+const APART = new Set([...WARNINGS, "Exposed", "Accessible", "Restored", "SnapshotsScheduled"]);
+const isApart = (type: string) => APART.has(type);
 
 /** Why a VM is off though its owner wants it on: reasons of `Ready`. */
 type Hold = "Suspended" | "Expired" | "Idle";
@@ -303,3 +314,6 @@ export function vmPath(vm: { name: string; owner: string }, me: string): string 
 /** Its settings, at the field of this name. */
 export const settingPath = (vm: { name: string; owner: string }, me: string, field: string): string =>
   `${vmPath(vm, me)}?tab=settings&at=${field}`;
+
+/** The volumes that a VM is to have. An older API tells of none. */
+export const volumesOf = (vm: Vm): Vm["volumes"] => (vm.volumes as Vm["volumes"] | undefined) ?? [];

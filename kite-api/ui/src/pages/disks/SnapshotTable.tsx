@@ -18,6 +18,7 @@ import { mayCreate, mayManage } from "../../lib/may";
 import { sizeText } from "../../lib/sizes";
 import { vmPath } from "../../lib/vm";
 import { isUsable, newestFirst, SNAPSHOT_TONES, toldOf } from "./states";
+import { Told } from "./Told";
 
 const EditSnapshot = lazy(() => import("./EditSnapshot"));
 const RestoreVm = lazy(() => import("./RestoreVm"));
@@ -31,7 +32,11 @@ interface Props {
   vm?: Vm;
 }
 
-type Asked = { what: "restore" | "edit" | "delete" | "vm"; snapshot: Snapshot } | null;
+/** What is asked of the snapshot with this uid. */
+type Asked = { what: "restore" | "edit" | "delete" | "vm"; uid: string } | null;
+
+/** Whether it is of this very VM, and not of an earlier one of its name. */
+const isOf = ({ status }: Snapshot, vm: Vm): boolean => status.source === undefined || status.source.vmUid === vm.uid;
 
 /** Snapshots, the newest first, and what can be done with each. */
 export function SnapshotTable({ label, snapshots, empty, vm }: Props) {
@@ -39,7 +44,7 @@ export function SnapshotTable({ label, snapshots, empty, vm }: Props) {
   const me = useAccount();
   const vms = useVms().data;
   const [asked, setAsked] = useState<Asked>(null);
-  const ask = (what: NonNullable<Asked>["what"], snapshot: Snapshot) => () => setAsked({ what, snapshot });
+  const ask = (what: NonNullable<Asked>["what"], { uid }: Snapshot) => () => setAsked({ what, uid });
   const may = (it: Snapshot) => (vm === undefined ? mayCreate(me) : mayManage(me, vm)) && !it.deleting;
   const isThere = (it: Snapshot) => vms?.some(({ name }) => name === it.vm) ?? false;
   const ofVm: Column<Snapshot> = {
@@ -54,6 +59,7 @@ export function SnapshotTable({ label, snapshots, empty, vm }: Props) {
         <>
           {it.name} {it.description !== undefined && <small className="under">{it.description}</small>}
           {it.scheduled && <small className="under">{t("snapshot.scheduled")}</small>}
+          {vm !== undefined && !isOf(it, vm) && <small className="under">{t("snapshot.former")}</small>}
         </>
       ),
     },
@@ -87,7 +93,7 @@ export function SnapshotTable({ label, snapshots, empty, vm }: Props) {
         return (
           may(it) && (
             <>
-              {vm !== undefined && isUsable(it) && (
+              {vm !== undefined && !vm.deleting && isOf(it, vm) && isUsable(it) && (
                 <Button small icon={<History aria-hidden />} aria-label={t("restore.of", { name })} onPress={ask("restore", it)}>
                   {t("restore.open")}
                 </Button>
@@ -112,24 +118,31 @@ export function SnapshotTable({ label, snapshots, empty, vm }: Props) {
     },
   ];
   const close = () => setAsked(null);
-  const deleted = asked?.what === "delete" ? asked.snapshot : null;
+  // As it is now: somebody else may edit it, too.
+  const snapshot = snapshots.find(({ uid }) => uid === asked?.uid);
+  const deleted = asked?.what === "delete" ? snapshot : undefined;
   return (
     <>
       <Table label={label} columns={columns} rows={newestFirst(snapshots)} rowKey={(it) => it.uid} empty={empty} />
       <Suspense>
-        {asked?.what === "restore" && vm !== undefined && <RestoreVm vm={vm} snapshot={asked.snapshot} onClose={close} />}
-        {asked?.what === "edit" && <EditSnapshot snapshot={asked.snapshot} onClose={close} />}
-        {asked?.what === "vm" && <VmFromSnapshot snapshot={asked.snapshot} onClose={close} />}
+        {snapshot !== undefined && (
+          <>
+            {asked?.what === "restore" && vm !== undefined && <RestoreVm vm={vm} snapshot={snapshot} onClose={close} />}
+            {asked?.what === "edit" && <EditSnapshot snapshot={snapshot} onClose={close} />}
+            {asked?.what === "vm" && <VmFromSnapshot snapshot={snapshot} onClose={close} />}
+          </>
+        )}
       </Suspense>
       <Confirm
+        name={deleted?.name ?? ""}
         title={t("delete.ask", { name: deleted?.name ?? "" })}
         submit={t("delete")}
         consequence={t("snapshot.deleteConsequence")}
         done={t("delete.done", { name: deleted?.name ?? "" })}
-        isOpen={deleted !== null}
+        isOpen={deleted !== undefined}
         onClose={close}
         send={async () => {
-          if (deleted === null) return;
+          if (deleted === undefined) return;
           await calls.deleteSnapshot({ name: deleted.name, owner: deleted.owner === me.name ? undefined : deleted.owner });
           await refetchDisks();
         }}
@@ -144,18 +157,19 @@ function State({ snapshot: { status, ...rest }, tag }: { snapshot: Snapshot; tag
   if (status.phase === "Ready") {
     if (status.consistency === undefined) return null;
     return (
-      <small className="under" title={status.consistencyNote}>
-        {t(`snapshot.consistency.${status.consistency}`)}
-      </small>
+      <>
+        <small className="under">{t(`snapshot.consistency.${status.consistency}`)}</small>
+        <Told words={status.consistencyNote} />
+      </>
     );
   }
-  const told = toldOf({ ...rest, status }, tag);
-  return told === undefined ? null : <small className="under">{told}</small>;
+  return <Told words={toldOf({ ...rest, status }, tag)} />;
 }
 
 /** For how long it is kept. */
-function Kept({ snapshot: { protected: isProtected, keepUntil } }: { snapshot: Snapshot }) {
+function Kept({ snapshot: { protected: isProtected, keepUntil, scheduled } }: { snapshot: Snapshot }) {
   const { t } = useI18n();
   if (isProtected) return <Badge tone="good">{t("snapshot.protected")}</Badge>;
-  return keepUntil === undefined ? t("snapshot.withVm") : <When time={keepUntil} />;
+  if (keepUntil !== undefined) return <When time={keepUntil} />;
+  return t(scheduled ? "snapshot.bySchedule" : "snapshot.withVm");
 }

@@ -5,8 +5,10 @@ import { Button } from "../../components/Button";
 import { Dialog } from "../../components/Dialog";
 import { Field, LABEL, NameField } from "../../components/Field";
 import { changed, Form, given } from "../../components/Form";
+import { Outdated } from "../../components/Outdated";
 import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
+import { useBasis } from "../../lib/basis";
 
 /** The dialog that creates a volume. */
 export function NewVolume({ onClose }: { onClose: () => void }) {
@@ -29,9 +31,13 @@ export function NewVolume({ onClose }: { onClose: () => void }) {
   );
 }
 
+const editable = ({ size, description }: Volume) => [size, description];
+
 /** The dialog that changes one. */
-export function EditVolume({ volume, onClose }: { volume: Volume; onClose: () => void }) {
+export function EditVolume({ volume: current, onClose }: { volume: Volume; onClose: () => void }) {
   const t = useT();
+  const basis = useBasis(current, editable);
+  const { basis: volume } = basis;
   const toast = useToast();
   const { name, etag } = volume;
   const send = async (data: FormData) => {
@@ -47,7 +53,8 @@ export function EditVolume({ volume, onClose }: { volume: Volume; onClose: () =>
   };
   return (
     <Dialog title={name} isOpen onClose={onClose}>
-      <Form onlyComplete submit={t("save")} extra={<Button onPress={onClose}>{t("cancel")}</Button>} send={send}>
+      <Outdated of={basis} />
+      <Form key={basis.round} onlyComplete submit={t("save")} extra={<Button onPress={onClose}>{t("cancel")}</Button>} send={send}>
         <Fields volume={volume} />
       </Form>
     </Dialog>

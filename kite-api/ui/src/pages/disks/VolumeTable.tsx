@@ -13,7 +13,8 @@ import { Unreadable } from "../../components/Unreadable";
 import { useI18n } from "../../i18n";
 import { mayCreate } from "../../lib/may";
 import { sizeText } from "../../lib/sizes";
-import { vmPath } from "../../lib/vm";
+import { vmPath, volumesOf } from "../../lib/vm";
+import { Told } from "./Told";
 import { EditVolume } from "./VolumeDialogs";
 import { toldOf, VOLUME_TONES } from "./states";
 
@@ -22,11 +23,15 @@ export function VolumeTable({ volumes }: { volumes: readonly Volume[] }) {
   const { t, tag } = useI18n();
   const me = useAccount();
   const vms = useVms().data ?? [];
-  const [editing, setEditing] = useState<Volume | null>(null);
-  const [deleting, setDeleting] = useState<Volume | null>(null);
+  /** What is asked of the volume with this uid. */
+  const [asked, setAsked] = useState<{ what: "edit" | "delete"; uid: string } | null>(null);
+  const close = () => setAsked(null);
+  // As it is now: somebody else may edit it, too.
+  const volume = volumes.find(({ uid }) => uid === asked?.uid);
+  const deleted = asked?.what === "delete" ? volume : undefined;
   /** The VM that has it, or is to have it. */
   const vmOf = ({ name, status }: Volume) =>
-    vms.find(({ volumes }) => volumes.some(({ volume }) => volume === name))?.name ?? status.attachedTo?.vm;
+    vms.find((vm) => volumesOf(vm).some(({ volume }) => volume === name))?.name ?? status.attachedTo?.vm;
   const columns: readonly Column<Volume>[] = [
     {
       title: t("vm.name"),
@@ -46,7 +51,7 @@ export function VolumeTable({ volumes }: { volumes: readonly Volume[] }) {
             <Badge tone={it.unreadable === undefined ? VOLUME_TONES[it.status.phase] : "bad"}>
               {t(`volume.phase.${it.status.phase}`)}
             </Badge>
-            {told !== undefined && <small className="under">{told}</small>}
+            <Told words={told} />
             <Unreadable why={it.unreadable} />
           </>
         );
@@ -75,11 +80,11 @@ export function VolumeTable({ volumes }: { volumes: readonly Volume[] }) {
         mayCreate(me) &&
         !it.deleting && (
           <>
-            <Button small icon={<Pencil aria-hidden />} aria-label={t("edit.of", { name: it.name })} onPress={() => setEditing(it)}>
+            <Button small icon={<Pencil aria-hidden />} aria-label={t("edit.of", { name: it.name })} onPress={() => setAsked({ what: "edit", uid: it.uid })}>
               {t("edit")}
             </Button>
             {vmOf(it) === undefined && (
-              <Button small icon={<Trash2 aria-hidden />} aria-label={t("delete.of", { name: it.name })} onPress={() => setDeleting(it)}>
+              <Button small icon={<Trash2 aria-hidden />} aria-label={t("delete.of", { name: it.name })} onPress={() => setAsked({ what: "delete", uid: it.uid })}>
                 {t("delete")}
               </Button>
             )}
@@ -90,17 +95,17 @@ export function VolumeTable({ volumes }: { volumes: readonly Volume[] }) {
   return (
     <>
       <Table label={t("volumes.title")} columns={columns} rows={volumes} rowKey={(it) => it.uid} empty={t("volumes.empty")} />
-      {editing !== null && <EditVolume volume={editing} onClose={() => setEditing(null)} />}
+      {asked?.what === "edit" && volume !== undefined && <EditVolume volume={volume} onClose={close} />}
       <Confirm
-        name={deleting?.name ?? ""}
-        title={t("delete.ask", { name: deleting?.name ?? "" })}
+        name={deleted?.name ?? ""}
+        title={t("delete.ask", { name: deleted?.name ?? "" })}
         submit={t("delete")}
         consequence={t("volume.deleteConsequence")}
-        done={t("delete.done", { name: deleting?.name ?? "" })}
-        isOpen={deleting !== null}
-        onClose={() => setDeleting(null)}
+        done={t("delete.done", { name: deleted?.name ?? "" })}
+        isOpen={deleted !== undefined}
+        onClose={close}
         send={async () => {
-          await calls.deleteVolume({ name: deleting?.name ?? "" });
+          await calls.deleteVolume({ name: deleted?.name ?? "" });
           await refetchDisks();
         }}
       />

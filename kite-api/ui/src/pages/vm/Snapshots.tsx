@@ -66,12 +66,12 @@ function Restored({ vm, may }: { vm: Vm; may: boolean }) {
   const { standingsOf } = useVmState();
   const restored = condition(vm, "Restored");
   if (vm.restore === undefined || restored === undefined) return null;
-  const isDone = restored.status === "True";
-  const tone = isDone ? "good" : (standingsOf(vm).get("Restored") ?? "busy");
+  const isDone = restored.status === "True" && vm.status.upToDate;
+  const tone = vm.status.upToDate ? (standingsOf(vm).get("Restored") ?? "busy") : "busy";
   const ref = { name: vm.name, owner: vm.owner === me.name ? undefined : vm.owner };
   return (
     <Notice tone={tone} isStanding>
-      <Why vm={vm} condition={restored} tone={tone} />
+      {vm.status.upToDate ? <Why vm={vm} condition={restored} tone={tone} /> : t("restore.begun", { name: vm.name })}
       {!isDone && may && (
         <p>
           <ActionButton small act={async () => putVm(await calls.cancelRestore(ref))} done={t("restore.canceled")}>

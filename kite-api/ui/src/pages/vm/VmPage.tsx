@@ -78,12 +78,13 @@ function OneVm({ vm }: { vm: Vm }) {
     });
   }, []);
   const settings = useRef<HTMLDivElement>(null);
+  const snapshots = useRef<HTMLDivElement>(null);
   const isDeleted = useRef(false);
   const losses = useCallback(() => {
     if (isDeleted.current) return [];
     const consoles = live.map((console) => t(`tab.${console}`)).join(", ");
     const isShell = live.includes("terminal");
-    const isEdited = settings.current !== null && hasEdits(settings.current);
+    const isEdited = [settings, snapshots].some(({ current }) => current !== null && hasEdits(current));
     return [...(consoles ? [t(isShell ? "leave.terminal" : "leave.consoles", { consoles })] : []), ...(isEdited ? [t("leave.edits")] : [])];
   }, [live, t]);
 
@@ -132,7 +133,7 @@ function OneVm({ vm }: { vm: Vm }) {
             <Sessions vm={vm} />
           </Suspense>
         </TabPanel>
-        <TabPanel id="snapshots" className="tab-panel">
+        <TabPanel id="snapshots" className="tab-panel" shouldForceMount={seen.has("snapshots")} ref={snapshots}>
           <Suspense fallback={<Loading />}>
             <Snapshots vm={vm} />
           </Suspense>
