@@ -293,12 +293,12 @@ fn machines(stage: &Stage, boss: &str, ann: &str) -> [&'static str; 2] {
 
 /// A snapshot is taken of web while it runs, and goes again; another one goes with it.
 fn keeps_its_disk(platform: &Platform, ann: &str) {
-    let path = "/api/v1/snapshots";
+    let snapshots = "/api/v1/snapshots";
     for name in ["first", "second"] {
         let body = json!({"name": name, "vm": "web"});
-        platform.curl_ok(201, "POST", path, Some(ann), Some(&body));
+        platform.curl_ok(201, "POST", snapshots, Some(ann), Some(&body));
     }
-    let first = format!("{path}/first");
+    let first = format!("{snapshots}/first");
     let edit = json!({"description": "before it grows"});
     platform.curl_ok(200, "PATCH", &first, Some(ann), Some(&edit));
     // Of what no copy has, the API server is asked.
