@@ -91,12 +91,12 @@ pub async fn let_go<K: Object>(world: &World, object: &K) -> K {
     let key = ObjectKey::of(object);
     let hold = json!({"metadata": {"finalizers": ["test.kite/hold"]}});
     let manager = FieldManager::new("test");
-    let held: K = world
+    let now: K = world
         .cluster
         .merge_patch(manager, &key, &hold)
         .await
         .unwrap();
     let how = PropagationPolicy::Background;
-    world.cluster.delete_by_uid(&held, how).await.unwrap();
+    world.cluster.delete_by_uid(&now, how).await.unwrap();
     world.cluster.get(&key).await.unwrap()
 }
