@@ -361,7 +361,7 @@ export const en = {
   "settings.renew": "Show what it is now",
   "delete.of": "Delete {name}",
   "delete.title": "Delete",
-  "delete.lead": "The disk goes with the VM. This cannot be undone.",
+  "delete.lead": "The disk goes with the VM, and so do its snapshots. This cannot be undone.",
   "delete.open": "Delete this VM…",
   "delete.ask": "Delete {name}?",
   "delete.submit": "Delete VM and disk",

@@ -362,7 +362,7 @@ export const ko: Words = {
   "settings.renew": "지금 내용 보기",
   "delete.of": "{name} 삭제",
   "delete.title": "삭제",
-  "delete.lead": "VM과 함께 디스크도 삭제됩니다. 되돌릴 수 없습니다.",
+  "delete.lead": "디스크와 스냅샷도 VM과 함께 삭제됩니다. 되돌릴 수 없습니다.",
   "delete.open": "이 VM 삭제…",
   "delete.ask": "{name}을(를) 삭제할까요?",
   "delete.submit": "VM과 디스크 삭제",
