@@ -4,15 +4,16 @@
 use std::{sync::Arc, time::Duration};
 
 use kite_core::{
-    cluster::{ClusterError, ClusterExt as _, Object, ObjectKey},
+    cluster::{Cluster as _, ClusterError, ClusterExt as _, Object, ObjectKey},
     conditions,
     crd::{AccessLevel, KiteUser, UserPhase},
     names,
 };
 use kite_identity::{Caller, whose};
 use kite_rest::{
-    Accepted, Answer, Created, Deleting, Form, IdempotencyKey, IfMatch, Items, Page, Problem,
-    ProblemKind, Stamp, Turn, audit::note, cache::Cache, etag_of, is_label, present,
+    Accepted, Answer, Created, Deleting, Form, IdempotencyKey, IfMatch, Input, Items, Page,
+    Problem, ProblemKind, Stamp, Turn, audit::note, cache::Cache, etag_of, is_label, judge_new,
+    present, whole_of_new,
 };
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
@@ -376,6 +377,43 @@ fn namespace_not_ready() -> Problem {
         "the account's space for VMs is being prepared: try again in a few seconds",
     )
     .retry_after(Duration::from_secs(2))
+}
+
+/// Creates what was read of a body for `owner`, unless something is in the way. `model` is one
+/// that the API server takes.
+pub(crate) async fn create<K: Owned, B: Input>(
+    (state, owner): (&ApiState, &KiteUser),
+    form: &mut Form,
+    new: Option<B>,
+    object: impl FnOnce(B) -> K,
+    mut obstacles: Vec<Problem>,
+    (mut model, stamp): (K, Option<&Stamp>),
+) -> Result<K, Problem> {
+    let namespace = Some(names::user_namespace(&owner.name_any()));
+    model.meta_mut().namespace.clone_from(&namespace);
+    let key = |name| ObjectKey::namespaced(names::user_namespace(&owner.name_any()), name);
+    if let Some(name) = form.peek::<String>("name")
+        && K::copies(state.caches()).get(&key(&name)).is_some()
+    {
+        obstacles.insert(0, name_taken::<K>(&name));
+    }
+    if form.is_faulty() || !obstacles.is_empty() {
+        judge_new::<B, _>(state.store(), form, &model).await;
+        refuse(form, obstacles)?;
+    }
+    let mut object = object(form.finish_with(new)?);
+    wait_for_namespace(state, owner).await?;
+    object.meta_mut().namespace = namespace;
+    if let Some(stamp) = stamp {
+        stamp.mark(&mut object);
+    }
+    match state.cluster().create(&object).await {
+        Ok(created) => Ok(created),
+        Err(error) => {
+            let problem = refusal::<K>(error, &object.name_any(), form);
+            Err(whole_of_new::<B, _>(state.store(), form, problem, &model).await)
+        }
+    }
 }
 
 /// What the API server's refusal of a new one means.

@@ -8,7 +8,7 @@ use axum::extract::{Path, Query, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     cluster::Cluster as _,
-    crd::{KiteSnapshot, KiteUser, KiteVirtualMachine, SnapshotPhase},
+    crd::{KiteSnapshot, KiteSnapshotSpec, KiteUser, KiteVirtualMachine, SnapshotPhase},
     names,
     quantity::Bytes,
 };
@@ -31,7 +31,7 @@ use crate::{
     caches::Caches,
     owned::{
         self, Asking, Found, Owned, Owner, all_of, answer, find, find_owner, list as page_of,
-        listed, name_taken, refusal, refuse, wait_for_namespace,
+        listed,
     },
     policy::Action,
     state::ApiState,
@@ -158,8 +158,16 @@ async fn create(
         Ok(asking) => asking,
         Err(made) => return Ok(made),
     };
-    let stamp = asking.stamp.as_ref();
-    let made = make(&state, &owner, input, &mut form, vm.as_deref(), stamp).await;
+    let others = all_of::<KiteSnapshot>(&state, &owner);
+    let obstacles = without_room(&owner, &others, vm.as_deref());
+    // The one that its owner sees: not another that comes under the name meanwhile.
+    let vm_uid = vm.and_then(|it| it.uid());
+    let object = |NewSnapshot { name, spec }: NewSnapshot| {
+        KiteSnapshot::new(&name, KiteSnapshotSpec { vm_uid, ..spec })
+    };
+    let obstacles = obstacles.into_iter().collect();
+    let marked = (model(), asking.stamp.as_ref());
+    let made = owned::create((&state, &owner), &mut form, input, object, obstacles, marked).await;
     asking.end(made).await
 }
 
@@ -184,44 +192,6 @@ async fn find_vm(
         Some(_) => {}
     }
     Ok(vm)
-}
-
-async fn make(
-    state: &ApiState,
-    owner: &KiteUser,
-    new: Option<NewSnapshot>,
-    form: &mut Form,
-    vm: Option<&KiteVirtualMachine>,
-    stamp: Option<&Stamp>,
-) -> Result<KiteSnapshot, Problem> {
-    let others = all_of::<KiteSnapshot>(state, owner);
-    let mut obstacles = Vec::new();
-    if let Some(name) = form.peek::<String>("name")
-        && others.iter().any(|it| it.name_any() == name)
-    {
-        obstacles.push(name_taken::<KiteSnapshot>(&name));
-    }
-    obstacles.extend(without_room(owner, &others, vm));
-    let namespace = names::user_namespace(&owner.name_any());
-    let model = model(&namespace);
-    if form.is_faulty() || !obstacles.is_empty() {
-        judge_new::<NewSnapshot, _>(state.store(), form, &model).await;
-        refuse(form, obstacles)?;
-    }
-    let NewSnapshot { name, mut spec } = form.finish_with(new)?;
-    // The one that its owner sees: not another that comes under the name meanwhile.
-    spec.vm_uid = vm.and_then(kube::ResourceExt::uid);
-    wait_for_namespace(state, owner).await?;
-    let mut snapshot = KiteSnapshot::new(&name, spec);
-    snapshot.metadata.namespace = Some(namespace);
-    if let Some(stamp) = stamp {
-        stamp.mark(&mut snapshot);
-    }
-    let problem = match state.cluster().create(&snapshot).await {
-        Ok(created) => return Ok(created),
-        Err(error) => refusal::<KiteSnapshot>(error, &name, form),
-    };
-    Err(whole_of_new::<NewSnapshot, _>(state.store(), form, problem, &model).await)
 }
 
 /// That the quota has no room for one more of this VM. Told sooner here; the wall is the

@@ -32,7 +32,7 @@ use crate::{
     caches::Caches,
     owned::{
         self, Asking, Found, Owned, Owner, all_of, answer, find, find_owner, list as page_of,
-        listed, name_taken, refusal, refuse, wait_for_namespace,
+        listed, refuse,
     },
     policy::Action,
     state::ApiState,
@@ -148,44 +148,14 @@ async fn create(
         Ok(asking) => asking,
         Err(made) => return Ok(made),
     };
-    let made = make(&state, &owner, input, &mut form, asking.stamp.as_ref()).await;
-    asking.end(made).await
-}
-
-async fn make(
-    state: &ApiState,
-    owner: &KiteUser,
-    new: Option<NewVolume>,
-    form: &mut Form,
-    stamp: Option<&Stamp>,
-) -> Result<KiteVolume, Problem> {
-    let others = all_of::<KiteVolume>(state, owner);
-    let mut obstacles = Vec::new();
-    if let Some(name) = form.peek::<String>("name")
-        && others.iter().any(|it| it.name_any() == name)
-    {
-        obstacles.push(name_taken::<KiteVolume>(&name));
-    }
+    let others = all_of::<KiteVolume>(&state, &owner);
     let size = form.peek::<Bytes>("size");
-    obstacles.extend(without_room(owner, &others, size.as_ref(), None));
-    let namespace = names::user_namespace(&owner.name_any());
-    let model = model(&namespace);
-    if form.is_faulty() || !obstacles.is_empty() {
-        judge_new::<NewVolume, _>(state.store(), form, &model).await;
-        refuse(form, obstacles)?;
-    }
-    let NewVolume { name, spec } = form.finish_with(new)?;
-    wait_for_namespace(state, owner).await?;
-    let mut volume = KiteVolume::new(&name, spec);
-    volume.metadata.namespace = Some(namespace);
-    if let Some(stamp) = stamp {
-        stamp.mark(&mut volume);
-    }
-    let problem = match state.cluster().create(&volume).await {
-        Ok(created) => return Ok(created),
-        Err(error) => refusal::<KiteVolume>(error, &name, form),
-    };
-    Err(whole_of_new::<NewVolume, _>(state.store(), form, problem, &model).await)
+    let obstacles = without_room(&owner, &others, size.as_ref(), None);
+    let obstacles = obstacles.into_iter().collect();
+    let object = |NewVolume { name, spec }: NewVolume| KiteVolume::new(&name, spec);
+    let marked = (model(), asking.stamp.as_ref());
+    let made = owned::create((&state, &owner), &mut form, input, object, obstacles, marked).await;
+    asking.end(made).await
 }
 
 /// That the quota has no room for a volume of this size beside the others, or `instead_of` one of

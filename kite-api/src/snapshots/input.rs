@@ -87,12 +87,10 @@ impl Input for Edit {
 }
 
 /// A snapshot that the API server takes, to try single fields with.
-pub(super) fn model(namespace: &str) -> KiteSnapshot {
+pub(super) fn model() -> KiteSnapshot {
     let spec = KiteSnapshotSpec {
         vm: "kite-model".to_owned(),
         ..KiteSnapshotSpec::default()
     };
-    let mut snapshot = KiteSnapshot::new("kite-model", spec);
-    snapshot.metadata.namespace = Some(namespace.to_owned());
-    snapshot
+    KiteSnapshot::new("kite-model", spec)
 }

@@ -76,8 +76,6 @@ impl Input for Edit {
 }
 
 /// A volume that the API server takes, to try single fields with.
-pub(super) fn model(namespace: &str) -> KiteVolume {
-    let mut volume = KiteVolume::new("kite-model", KiteVolumeSpec::new(Bytes::from_gib(1)));
-    volume.metadata.namespace = Some(namespace.to_owned());
-    volume
+pub(super) fn model() -> KiteVolume {
+    KiteVolume::new("kite-model", KiteVolumeSpec::new(Bytes::from_gib(1)))
 }
