@@ -40,6 +40,8 @@ const GATEWAY: (&str, &str, &str) = ("gateway.networking.k8s.io", "v1", "Gateway
 
 const VM: (&str, &str, &str) = (kite_core::crd::GROUP, "v1", "KiteVirtualMachine");
 
+const VOLUME: (&str, &str, &str) = (kite_core::crd::GROUP, "v1", "KiteVolume");
+
 /// What became of a question to the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen<T> {
@@ -127,6 +129,8 @@ pub struct Facts {
     pub stateful_sets: Seen<Vec<StatefulSet>>,
     /// VMs, wherever they are.
     pub vms: Seen<Vec<DynamicObject>>,
+    /// All volumes of Kite's.
+    pub volumes: Seen<Vec<DynamicObject>>,
     /// Bindings of the role by which the controller has Secrets, wherever they are.
     pub own_bindings: Seen<Vec<RoleBinding>>,
     /// What the controller may do in Kite's namespace.
@@ -184,6 +188,7 @@ impl Facts {
             deployments: in_namespace(client, namespace).await,
             stateful_sets: in_namespace(client, namespace).await,
             vms: dynamic(client, VM).await,
+            volumes: dynamic(client, VOLUME).await,
             own_bindings: own_bindings(client).await,
             own_role: of(client, namespace, names::CONTROLLER_ACCOUNT).await,
             names: resolve(settings).await,
@@ -221,6 +226,7 @@ impl Facts {
             deployments: Seen::Absent,
             stateful_sets: Seen::Absent,
             vms: Seen::Absent,
+            volumes: Seen::Absent,
             own_bindings: Seen::Absent,
             own_role: Seen::Absent,
             names: BTreeMap::new(),

@@ -5,6 +5,7 @@
 
 mod clients;
 mod cluster;
+mod data;
 mod exposure;
 mod facts;
 mod finding;
@@ -69,5 +70,7 @@ pub fn judge(facts: &Facts, aim: &Aim) -> Report {
     findings.push(installed::custom_resources(facts));
     findings.extend(installed::processes(facts, aim));
     findings.extend(installed::vms_elsewhere(facts, aim));
+    findings.extend(data::lost(facts));
+    findings.extend(data::schedules(facts));
     Report::new(findings)
 }
