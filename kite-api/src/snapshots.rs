@@ -167,7 +167,15 @@ async fn create(
     };
     let obstacles = obstacles.into_iter().collect();
     let marked = (model(), asking.stamp.as_ref());
-    let made = owned::create((&state, &owner), &mut form, input, object, obstacles, marked).await;
+    let made = owned::create(
+        (&state, &owner),
+        &mut form,
+        input,
+        object,
+        obstacles,
+        marked,
+    )
+    .await;
     asking.end(made).await
 }
 

@@ -37,12 +37,12 @@ const a_snapshot_is_taken_and_kept = async () => {
     await accessible(page, "the snapshots of a VM");
 
     await button(page, "Edit first").click();
-    await page.getByRole("dialog").getByText("Protect", { exact: true }).click();
+    await page.getByRole("dialog").locator(".switch").click();
     await page.getByRole("dialog").getByRole("button", { name: "Save" }).click();
     await first.getByText("protected").waitFor();
     await button(page, "Delete first").waitFor({ state: "detached" });
     await button(page, "Edit first").click();
-    await page.getByRole("dialog").getByText("Protect", { exact: true }).click();
+    await page.getByRole("dialog").locator(".switch").click();
     await page.getByRole("dialog").getByRole("button", { name: "Save" }).click();
     await button(page, "Delete first").waitFor();
   });

@@ -252,6 +252,7 @@ fn first(now: jiff::Timestamp) -> DiskMark {
         turn: 0,
         request: None,
         since: now,
+        kept: None,
     }
 }
 

@@ -19,7 +19,7 @@ export default function DisksPage() {
   const snapshots = useSnapshots(undefined);
   const [creating, setCreating] = useState(false);
   return (
-    <Page title={t("disks.title")} lead={t("disks.lead")}>
+    <Page title={t("disks.title")}>
       <Section
         title={t("volumes.title")}
         lead={t("volumes.lead")}

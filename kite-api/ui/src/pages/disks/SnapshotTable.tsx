@@ -76,7 +76,7 @@ export function SnapshotTable({ label, snapshots, empty, vm }: Props) {
       cell: (it) => (
         <>
           <Badge tone={it.unreadable === undefined ? SNAPSHOT_TONES[it.status.phase] : "bad"}>
-            {t(`snapshot.phase.${it.status.phase}`)}
+            {t(`disk.phase.${it.status.phase === "Freezing" ? "Cutting" : it.status.phase}`)}
           </Badge>
           <State snapshot={it} tag={tag} />
           <Unreadable why={it.unreadable} />

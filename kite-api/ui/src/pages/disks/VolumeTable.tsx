@@ -49,7 +49,7 @@ export function VolumeTable({ volumes }: { volumes: readonly Volume[] }) {
         return (
           <>
             <Badge tone={it.unreadable === undefined ? VOLUME_TONES[it.status.phase] : "bad"}>
-              {t(`volume.phase.${it.status.phase}`)}
+              {t(`disk.phase.${it.status.phase}`)}
             </Badge>
             <Told words={told} />
             <Unreadable why={it.unreadable} />
