@@ -7,16 +7,13 @@ use aide::axum::{ApiRouter, routing::get_with};
 use axum::extract::{Path, Query, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
-    cluster::Cluster as _,
     crd::{KiteSnapshot, KiteSnapshotSpec, KiteUser, KiteVirtualMachine, SnapshotPhase},
-    names,
     quantity::Bytes,
 };
 use kite_identity::{Caller, whose};
 use kite_rest::{
     Accepted, Answer, Cache, Created, Deleting, Form, IdempotencyKey, IfMatch, Items, Named, Page,
-    Problem, ProblemKind, Sent, Stamp, edit, finish_edit, judge_new, openapi::about,
-    require_future, whole_of_edit, whole_of_new,
+    Problem, ProblemKind, Sent, edit, finish_edit, openapi::about, require_future, whole_of_edit,
 };
 use kube::ResourceExt as _;
 use schemars::JsonSchema;

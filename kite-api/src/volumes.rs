@@ -8,16 +8,13 @@ use std::sync::Arc;
 use aide::axum::{ApiRouter, routing::get_with};
 use axum::extract::{Path, Query, State};
 use kite_core::{
-    cluster::Cluster as _,
     crd::{KiteUser, KiteVirtualMachine, KiteVolume, VolumePhase},
-    names,
     quantity::Bytes,
 };
 use kite_identity::{Caller, whose};
 use kite_rest::{
-    Accepted, Answer, Cache, Created, Deleting, Form, IdempotencyKey, IfMatch, Items, Named, Page,
-    Problem, ProblemKind, Sent, Stamp, edit, judge_edit, judge_new, openapi::about, whole_of_edit,
-    whole_of_new,
+    Accepted, Answer, Cache, Created, Deleting, IdempotencyKey, IfMatch, Items, Named, Page,
+    Problem, ProblemKind, Sent, edit, judge_edit, openapi::about, whole_of_edit,
 };
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
