@@ -112,7 +112,6 @@ struct StatusView {
     #[serde(skip_serializing_if = "Option::is_none")]
     disk_size: Option<Bytes>,
     /// Disks that it had before a restore: each can be put back while it is kept.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     former_disks: Vec<FormerDisk>,
     /// How its schedule of snapshots stands.
     #[serde(skip_serializing_if = "Option::is_none")]
