@@ -28,20 +28,6 @@ pub struct DiskMark {
     pub request: Option<Timestamp>,
     /// When it was written.
     pub since: Timestamp,
-    /// For how long the disks from before are kept, as it was asked for then. None: it is of an
-    /// earlier version, or that of the first disk.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kept: Option<DisksKept>,
-}
-
-/// For how long a VM's former disks are kept.
-#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
-pub struct DisksKept {
-    /// Seconds from when the VM was given its present one.
-    pub seconds: u64,
-    /// Until when those are kept that were former ones already.
-    pub earlier: Timestamp,
 }
 
 /// What a VM's disk carries beside its spec. It outlives the status of the VM.

@@ -99,6 +99,7 @@ pub(super) async fn restore(
         return Err(Problem::new(ProblemKind::Conflict, why));
     }
     let at = moment(vm, Timestamp::now())?;
+    let keep = keep.or_else(|| kept(vm));
     let asked = json!({
         "snapshot": snapshot, "disk": disk, "keep": keep, "at": at.to_string(),
     });
@@ -152,17 +153,32 @@ async fn find_now(
     Ok(found)
 }
 
-/// That the restore was carried out, as far as is told: then there is nothing to take back.
+/// That the restore was carried out, or may have been: without it in the spec, the disk from
+/// before would be kept for a shorter time than was asked for.
 fn carried_out(vm: &KiteVirtualMachine) -> Option<String> {
     let status = vm.status.as_ref()?;
-    let is_seen = status.observed_generation == vm.metadata.generation;
+    if status.observed_generation != vm.metadata.generation {
+        return Some(
+            "the controller has not seen the last edit of the VM yet: try again".to_owned(),
+        );
+    }
     let restored = conditions::find(&status.conditions, RESTORED);
-    let is_done = is_seen && restored.is_some_and(|it| it.status == "True");
-    is_done.then(|| {
+    restored.is_some_and(|it| it.status == "True").then(|| {
         "the restore was carried out, and there is nothing to take back: put a former disk back by \
          its name in disk (status.formerDisks)"
             .to_owned()
     })
+}
+
+/// For how long disks from before are kept at present: who restores once more, and does not say
+/// for how long, has them no shorter.
+fn kept(vm: &KiteVirtualMachine) -> Option<Span> {
+    let has_former = vm
+        .status
+        .as_ref()
+        .is_some_and(|it| !it.former_disks.is_empty());
+    let restore = vm.spec.restore.as_ref().filter(|_| has_former)?;
+    restore.keep.clone()
 }
 
 /// Notes or tells why the disk cannot be made from the snapshot of this name.

@@ -78,4 +78,4 @@ pub mod taking;
 
 pub use hold::{is_needed, may_be_deleted};
 pub use plan::{Act, End, Plan, Refusal, Standing, plan, plan_end};
-pub use seen::{Disk, Fill, From, Kept, Machine, Mark, Power, Request, Seen, Snapshot};
+pub use seen::{Disk, Fill, From, Machine, Mark, Power, Request, Seen, Snapshot};

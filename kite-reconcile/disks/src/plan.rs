@@ -245,7 +245,6 @@ fn serve<'a>(
         turn: (mark.turn + 1).max(target.generation - 1),
         request: Some(request.at),
         since: seen.now,
-        kept: Some(seen.kept_by(mark, target)),
     };
     acts.push(Act::Mark {
         disk: target.name,
@@ -337,11 +336,8 @@ fn is_used(seen: &Seen<'_>, disk: &Disk<'_>) -> bool {
 
 /// For how long the disks before the one of `mark` are still kept.
 fn left(seen: &Seen<'_>, mark: Mark) -> Option<Duration> {
+    let has_been = seen.now.duration_since(mark.since);
     // One of the future, by somebody else's clock, begins now.
-    let begun = Mark {
-        since: mark.since.min(seen.now),
-        ..mark
-    };
-    let left = seen.kept_until(begun).duration_since(seen.now);
-    Duration::try_from(left).ok().filter(|it| !it.is_zero())
+    let has_been = Duration::try_from(has_been).unwrap_or_default();
+    seen.keep.checked_sub(has_been).filter(|it| !it.is_zero())
 }

@@ -14,19 +14,6 @@ pub struct Mark {
     pub request: Option<Timestamp>,
     /// When it was written.
     pub since: Timestamp,
-    /// For how long the disks from before are kept, as it was asked for then. None: it is of
-    /// an earlier version, or that of the first disk.
-    pub kept: Option<Kept>,
-}
-
-/// For how long disks are kept that are not the machine's any more. It stands in the mark of the
-/// disk that took their place: what is asked for later, or taken back, makes it no shorter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Kept {
-    /// Of all of them, from when the machine was given that disk.
-    pub span: Duration,
-    /// Until when those are kept that were former ones already.
-    pub earlier: Timestamp,
 }
 
 impl Mark {
@@ -36,7 +23,6 @@ impl Mark {
         turn: 0,
         request: None,
         since: Timestamp::MIN,
-        kept: None,
     };
 }
 
@@ -173,8 +159,8 @@ pub struct Seen<'a> {
     pub request: Option<Request<'a>>,
     /// Snapshots of those disks, whoever has taken them.
     pub snapshots: &'a [Snapshot<'a>],
-    /// For how long a disk is to be kept that is not the machine's any more, as the request says:
-    /// longer than any other request to the cluster is on its way.
+    /// For how long a disk is kept that is not the machine's any more: longer than any request
+    /// to the cluster is on its way.
     pub keep: Duration,
     /// The present time.
     pub now: Timestamp,
@@ -218,31 +204,6 @@ impl<'a> Seen<'a> {
             // Whoever pointed it there has seen the mark of that disk.
             (None, Some((mark, name))) => Some((mark, self.disk(name))),
             (None, None) => None,
-        }
-    }
-
-    /// Until when the disks from before the one of `mark` are kept: as it says, unless somebody
-    /// has said otherwise since by the request that it was written for.
-    #[must_use]
-    pub fn kept_until(&self, mark: Mark) -> Timestamp {
-        let over = |span| mark.since.checked_add(span).unwrap_or(Timestamp::MAX);
-        let is_its = self.request.is_some_and(|it| Some(it.at) == mark.request);
-        match mark.kept {
-            Some(kept) if !is_its || self.keep == kept.span => over(kept.span).max(kept.earlier),
-            Some(_) | None => over(self.keep),
-        }
-    }
-
-    /// What a mark that is written now says of the disks from before, where the one so far is
-    /// `mark` and `next` becomes the machine's: what was to be kept for long is kept no shorter
-    /// for another request.
-    pub(crate) fn kept_by(&self, mark: Mark, next: &Disk<'_>) -> Kept {
-        let mut disks = self.disks.iter().filter(|it| it.name != next.name);
-        let is_former = |it: &Disk<'_>| it.own_mark().is_some_and(|own| own.turn < mark.turn);
-        let earlier = disks.any(is_former).then(|| self.kept_until(mark));
-        Kept {
-            span: self.keep,
-            earlier: earlier.unwrap_or(self.now).max(self.now),
         }
     }
 

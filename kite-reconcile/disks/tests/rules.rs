@@ -1,11 +1,11 @@
 //! What the histories of the model hardly come to, one plan at a time.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kite_disks::{
-    Act, Disk, End, Fill, From, Kept, Machine, Mark, Power, Request, Seen, Snapshot, Standing,
+    Act, Disk, End, Fill, From, Machine, Mark, Power, Request, Seen, Snapshot, Standing,
     may_be_deleted, plan, plan_end,
 };
 
@@ -20,7 +20,6 @@ fn mark(turn: u32, request: u8) -> Mark {
         turn,
         request: Some(at(request)),
         since: at(request),
-        kept: None,
     }
 }
 
@@ -176,81 +175,6 @@ fn a_former_disk_is_looked_at_again_when_its_time_ends() {
         (early.look_again, early.acts),
         (Some(HOUR * 10), Vec::new())
     );
-}
-
-#[test]
-fn a_former_disk_is_kept_for_as_long_as_was_asked_for_then() {
-    let kept = |span, earlier| Mark {
-        kept: Some(Kept {
-            span: HOUR * span,
-            earlier: at(earlier),
-        }),
-        ..mark(1, 2)
-    };
-    let until = |mark, request: Option<u8>, keep| {
-        let disks = [disk("d1", 1, Some(Mark::FIRST)), disk("d2", 2, Some(mark))];
-        let request = request.map(|it| Request {
-            at: at(it),
-            from: From::Snapshot("s1"),
-        });
-        let seen = Seen {
-            request,
-            keep: HOUR * keep,
-            ..seen(&disks, machine("d2", 2, Some(mark)))
-        };
-        seen.kept_until(mark)
-    };
-    // Whoever takes the request away, or asks for another disk, has said nothing of that.
-    assert_eq!(until(kept(20, 2), None, 1), at(22));
-    assert_eq!(until(kept(20, 2), Some(3), 1), at(22));
-    // Who edits it has; and those from before are kept for as long as they were to be.
-    assert_eq!(until(kept(20, 23), Some(2), 20), at(23));
-    assert_eq!(until(kept(20, 23), Some(2), 5), at(7));
-    // Of an earlier version.
-    assert_eq!(until(mark(1, 2), None, 5), at(7));
-}
-
-#[test]
-fn a_further_request_keeps_former_disks_no_shorter() {
-    let long = Mark {
-        kept: Some(Kept {
-            span: HOUR * 20,
-            earlier: at(2),
-        }),
-        ..mark(1, 2)
-    };
-    let asked = |from| Seen {
-        request: Some(Request { at: at(8), from }),
-        keep: HOUR,
-        ..seen(&[], machine("d2", 2, Some(long)))
-    };
-    let noted = |disks: &[Disk<'_>], from| {
-        let told = plan(&Seen {
-            disks,
-            ..asked(from)
-        });
-        match told.acts.first() {
-            Some(Act::Mark { mark, .. }) => mark.kept,
-            other => panic!("{other:?}"),
-        }
-    };
-    let fresh = Disk {
-        made_for: Some(at(8)),
-        copy_of: Some("s1"),
-        mark: None,
-        ..disk("d3", 3, None)
-    };
-    let (first, second) = (disk("d1", 1, Some(Mark::FIRST)), disk("d2", 2, Some(long)));
-    let told = noted(&[first, second, fresh], From::Snapshot("s1"));
-    let earlier = |earlier| {
-        Some(Kept {
-            span: HOUR,
-            earlier: at(earlier),
-        })
-    };
-    assert_eq!(told, earlier(22));
-    // There is no other former one than that which comes back.
-    assert_eq!(noted(&[first, second], From::Former("d1")), earlier(9));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use kite_core::{crd::FormerDisk, names};
 use kite_disks::{Act, Disk, Mark, Standing, is_needed, plan};
 use kite_render::{
     Vm,
-    restore::{self, DiskMark, DisksKept},
+    restore::{self, DiskMark},
 };
 
 use super::{
@@ -102,7 +102,8 @@ impl View<'_> {
             return Vec::new();
         };
         let is_proven = present.is_some_and(|it| it.is_proven);
-        let until = is_proven.then(|| known.kept_until(mark));
+        let until = is_proven.then(|| mark.since.checked_add(self.keep));
+        let until = until.and_then(Result::ok);
         // No finer than other times of the API.
         let until = until.and_then(|it| Timestamp::from_second(it.as_second()).ok());
         let was_its = |it: &Disk<'_>| {
@@ -158,9 +159,5 @@ fn spelled(mark: Mark) -> DiskMark {
         turn: mark.turn,
         request: mark.request,
         since: mark.since,
-        kept: mark.kept.map(|it| DisksKept {
-            seconds: it.span.as_secs(),
-            earlier: it.earlier,
-        }),
     }
 }

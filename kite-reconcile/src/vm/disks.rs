@@ -15,7 +15,7 @@ use kite_core::{
     names,
     span::Span,
 };
-use kite_disks::{Disk, Fill, From, Kept, Machine, Mark, Power, Request, Seen, Snapshot};
+use kite_disks::{Disk, Fill, From, Machine, Mark, Power, Request, Seen, Snapshot};
 use kite_render::{
     Vm, disk,
     restore::{self, DiskMark, DiskNotes},
@@ -229,12 +229,10 @@ fn machine<'a>(vm: &Vm<'a>, known: &Known<'a>, disks: &[Disk<'a>]) -> Option<Mac
     })
 }
 
-/// For how long the VM's former disk is to be kept, by the restore that is asked for.
+/// For how long the VM's former disk is kept.
 fn keep(restore: Option<&RestoreRequest>) -> Duration {
     let keep = restore.and_then(|it| it.keep.as_ref());
-    let keep = keep.map_or(KEEP_FORMER_DISK, Span::duration);
-    // As it is noted.
-    Duration::from_secs(keep.as_secs())
+    keep.map_or(KEEP_FORMER_DISK, Span::duration)
 }
 
 fn one_of<'a>(
@@ -293,7 +291,6 @@ fn lost_mark(known: &Known<'_>, (name, number): (&str, u32), notes: &DiskNotes) 
         turn: number.saturating_sub(1),
         request: notes.made_for,
         since: Timestamp::MIN,
-        kept: None,
     })
 }
 
@@ -302,10 +299,6 @@ fn mark(of: DiskMark) -> Mark {
         turn: of.turn,
         request: of.request,
         since: of.since,
-        kept: of.kept.map(|it| Kept {
-            span: Duration::from_secs(it.seconds),
-            earlier: it.earlier,
-        }),
     }
 }
 

@@ -252,7 +252,6 @@ fn first(now: jiff::Timestamp) -> DiskMark {
         turn: 0,
         request: None,
         since: now,
-        kept: None,
     }
 }
 

@@ -32,8 +32,8 @@ pub(super) fn lost(facts: &Facts) -> Option<Finding> {
     ))
 }
 
-/// VMs of which the snapshots are not taken that their owners have asked for by a schedule; none
-/// where all are.
+/// VMs whose schedules of snapshots are not followed, in taking new ones or in clearing old ones
+/// away; none where all are.
 pub(super) fn schedules(facts: &Facts) -> Option<Finding> {
     let vms = facts.vms.known().into_iter().flatten();
     let stuck = vms.filter_map(|vm| {
@@ -48,7 +48,7 @@ pub(super) fn schedules(facts: &Facts) -> Option<Finding> {
     Some(Finding::of(
         "snapshotSchedules",
         State::Warning,
-        format!("no snapshots are taken by the schedules of {named}"),
+        format!("schedules of snapshots are not followed: {named}"),
         "look at the condition SnapshotsScheduled of each (kubectl describe ktvm), and at \
          `snapshots` here; the owners can mend what is theirs",
     ))

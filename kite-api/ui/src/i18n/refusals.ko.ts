@@ -229,6 +229,7 @@ const said = {
   "is being deleted: leave it out": "삭제 중인 볼륨입니다. 빼세요.",
   "has lost its data: leave it out": "데이터가 없어진 볼륨입니다. 빼세요.",
   "is being deleted: no snapshot can be taken of it any more": "삭제 중인 VM이어서 스냅샷을 만들 수 없습니다.",
+  "the controller has not seen the last edit of the VM yet: try again": "VM의 마지막 변경이 아직 반영되지 않았습니다. 다시 시도하세요.",
   "the restore was carried out, and there is nothing to take back: put a former disk back by its name in disk (status.formerDisks)": "복원이 끝나 취소할 것이 없습니다. 이전 디스크로 되돌리세요.",
   "is among the volumes of the VM {vm}: take it out of them first": "VM {vm}의 볼륨입니다. 먼저 거기에서 빼세요.",
   "the volume is being deleted: it cannot be changed any more": "삭제 중인 볼륨은 바꿀 수 없습니다.",

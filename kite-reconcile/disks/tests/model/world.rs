@@ -114,8 +114,6 @@ fn mark(it: Marked) -> Mark {
         turn: it.turn.into(),
         request: it.request.map(asked_at),
         since: it.since.map_or(Timestamp::MIN, time),
-        // One span for all requests: what it says makes no difference here.
-        kept: None,
     }
 }
 

@@ -333,48 +333,6 @@ async fn requests_are_judged_by_the_api_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_former_disk_is_kept_as_was_asked_for_whatever_comes_later() {
-    let world = world_on(CEPH).await;
-    world.create(snapshot_of("web", "s")).await;
-    world.settle().await;
-    ask(&world, json!({"snapshot": "s", "keep": "72h"}), 0).await;
-    settle(&world).await;
-    let until = async || {
-        let formers = world.vm("web").await.status.unwrap().former_disks;
-        let until = formers.into_iter().map(|it| it.kept_until.unwrap().0);
-        until.collect::<Vec<_>>()
-    };
-    let asked = until().await;
-    assert_eq!(asked.len(), 1);
-    // Whoever takes the restore away has said nothing of the disk from before.
-    let vm = world.vm("web").await;
-    world.edit(&vm, json!({"spec": {"restore": null}})).await;
-    settle(&world).await;
-    assert_eq!(until().await, asked);
-    tokio::time::sleep(DAY + DAY / 2).await;
-    settle(&world).await;
-    assert_eq!(disks(&world).await, ["web-disk", "web-disk-2"]);
-    // Nor has who restores once more.
-    ask(&world, json!({"snapshot": "s", "keep": "1h"}), 1).await;
-    settle(&world).await;
-    assert_eq!(until().await, [asked[0], asked[0]]);
-    tokio::time::sleep(DAY / 2).await;
-    settle(&world).await;
-    assert_eq!(
-        disks(&world).await,
-        ["web-disk", "web-disk-2", "web-disk-3"]
-    );
-    // Until they say so.
-    let vm = world.vm("web").await;
-    world
-        .edit(&vm, json!({"spec": {"restore": {"keep": "2h"}}}))
-        .await;
-    settle(&world).await;
-    assert_eq!(disks(&world).await, ["web-disk-3"]);
-    assert_eq!(runs_on(&world).await, "web-disk-3");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_lost_disk_is_restored_from_a_snapshot() {
     let world = world_on(CEPH).await;
     world.create(snapshot_of("web", "s")).await;

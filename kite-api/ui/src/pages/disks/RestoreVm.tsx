@@ -19,11 +19,25 @@ interface Props {
   onClose: () => void;
 }
 
+const HOUR = /^(\d+)h$/;
+
+/** Those to choose from, and first how long the disks from before are kept by now: they are kept
+ * no shorter unless somebody says so. */
+function choices(vm: Vm): readonly string[] {
+  const now = (vm.status.formerDisks ?? []).length > 0 ? vm.restore?.keep : undefined;
+  if (now === undefined) return KEEP;
+  const hours = (span: string) => Number(HOUR.exec(span)?.[1] ?? 0);
+  const others = KEEP.filter((it) => it !== now);
+  return [now, ...others].sort((a, b) => hours(a) - hours(b));
+}
+
 /** Asks before a VM's disk is another: what goes by that, and until when it can be taken back. */
 export default function RestoreVm({ vm, snapshot, disk, onClose }: Props) {
   const { t, tag } = useI18n();
   const me = useAccount();
   const { name } = vm;
+  const keeps = choices(vm);
+  const usual = (vm.status.formerDisks ?? []).length > 0 ? (vm.restore?.keep ?? KEEP[0]) : KEEP[0];
   const taken = snapshot?.status.takenAt ?? snapshot?.createdAt;
   const time = taken === undefined ? "–" : dateTime(taken, tag);
   return (
@@ -40,7 +54,7 @@ export default function RestoreVm({ vm, snapshot, disk, onClose }: Props) {
       isOpen
       onClose={onClose}
       send={async (data) => {
-        const keep = String(data.get("keep") ?? KEEP[0]);
+        const keep = String(data.get("keep") ?? usual);
         const ref = { name, owner: vm.owner === me.name ? undefined : vm.owner };
         // Where the answer is lost, asking again is no second restore.
         putVm(await calls.restoreVm(ref, { snapshot: snapshot?.name, disk, keep }, vm.etag));
@@ -51,8 +65,8 @@ export default function RestoreVm({ vm, snapshot, disk, onClose }: Props) {
         name="keep"
         label={t("restore.keep")}
         hint={t("restore.keepHint")}
-        defaultValue={KEEP[0]}
-        options={KEEP.map((value) => ({ value, text: duration(value, tag) }))}
+        defaultValue={usual}
+        options={keeps.map((value) => ({ value, text: duration(value, tag) }))}
       />
     </Confirm>
   );
