@@ -10,7 +10,7 @@ use k8s_openapi::api::{
 use kite_core::{
     cdi::{DataImportCron, DataSource, DataVolume},
     cluster::{Cluster, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
-    crd::{KiteSnapshot, KiteVirtualMachine},
+    crd::{KiteSnapshot, KiteVirtualMachine, KiteVolume},
     gateway_api::HttpRoute,
     kubevirt::{VirtualMachine, VirtualMachineInstanceMigration},
     volume_snapshot::VolumeSnapshot,
@@ -147,6 +147,7 @@ any_object!(
     Ingress,
     KiteSnapshot,
     KiteVirtualMachine,
+    KiteVolume,
     Lease,
     Namespace,
     NetworkPolicy,

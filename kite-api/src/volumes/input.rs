@@ -1,11 +1,11 @@
 //! What a request for a volume may say.
 
 use kite_core::{
-    crd::{KiteVolume, KiteVolumeSpec},
+    crd::{KiteVolume, KiteVolumeSpec, OnAccountDeletion},
     names::VM_NAME_MAX,
     quantity::Bytes,
 };
-use kite_rest::{Bounds, Form, Input, as_map, change_to_json};
+use kite_rest::{Bounds, Form, Input, OneOf, as_map, change_to_json};
 use schemars::{JsonSchema as _, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
@@ -34,10 +34,12 @@ impl Input for NewVolume {
         let name = form.required("name");
         let size = form.required("size");
         let description = form.optional("description");
+        let fate: Option<OneOf<OnAccountDeletion>> = form.optional("onAccountDeletion");
         Some(Self {
             name: name?,
             spec: KiteVolumeSpec {
                 description,
+                on_account_deletion: fate.map(|OneOf(it)| it).unwrap_or_default(),
                 ..KiteVolumeSpec::new(size?)
             },
         })
@@ -64,9 +66,11 @@ impl Input for Edit {
         form.fixed("name", "cannot be changed: create another volume");
         let size: Option<Bytes> = form.changed("size");
         let description = form.change::<String>("description");
+        let fate: Option<OneOf<OnAccountDeletion>> = form.changed("onAccountDeletion");
         Some(Self(as_map([
             size.map(|it| ("size", json!(it))),
             change_to_json("description", description),
+            fate.map(|OneOf(it)| ("onAccountDeletion", json!(it))),
         ])))
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kite_core::{
-    crd::{AttachedTo, KiteVolume, VolumePhase},
+    crd::{AttachedTo, KiteVolume, OnAccountDeletion, VolumePhase},
     names,
     quantity::Bytes,
 };
@@ -35,6 +35,8 @@ pub(crate) struct VolumeView {
     /// What its owner says of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
+    /// What becomes of it when its owner's account is deleted.
+    on_account_deletion: OnAccountDeletion,
     /// When it was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     created_at: Option<Time>,
@@ -81,6 +83,7 @@ impl VolumeView {
             etag: etag_of(volume),
             size: volume.spec.size.clone(),
             description: volume.spec.description.clone(),
+            on_account_deletion: volume.spec.on_account_deletion,
             created_at: volume.creation_timestamp(),
             deleting: volume.metadata.deletion_timestamp.is_some(),
             unreadable: volume.unreadable().map(Cow::into_owned),

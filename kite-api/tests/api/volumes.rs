@@ -27,6 +27,14 @@ async fn a_volume_from_creation_to_deletion() {
     again.is_problem(409, "taken");
     let grown = world.patch(DATA, &ann, json!({"size": "3Gi"})).await;
     assert_eq!(grown.text("/size"), "3Gi");
+    assert_eq!(grown.text("/onAccountDeletion"), "Delete");
+    let keep = json!({"onAccountDeletion": "Keep"});
+    let kept = world.patch(DATA, &ann, keep).await;
+    assert_eq!(kept.text("/onAccountDeletion"), "Keep");
+    let sell = json!({"onAccountDeletion": "Sell"});
+    let sold = world.patch(DATA, &ann, sell).await;
+    sold.is_problem(422, "invalid");
+    assert!(sold.body.to_string().contains("Delete or Keep"), "{sold:?}");
     let gone = world.delete(DATA, &ann).await;
     assert_eq!(gone.status, 202, "{gone:?}");
     world.get(DATA, &ann).await.is_problem(404, "not-found");

@@ -47,13 +47,38 @@ pub struct KiteVolumeSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub description: Option<String>,
+    /// What becomes of it when its owner's account is deleted.
+    #[serde(default, skip_serializing_if = "OnAccountDeletion::is_default")]
+    pub on_account_deletion: OnAccountDeletion,
     /// Which fields of what is stored cannot be read, and why: what is here in their
     /// place is a stand-in. Never written.
     #[serde(skip)]
     pub unreadable: Option<String>,
 }
 
-salvaged!(KiteVolumeSpec, required: { "size": "1Gi" }, strict: {});
+salvaged!(
+    KiteVolumeSpec,
+    required: { "size": "1Gi" },
+    // Whether it is to be kept cannot be read: it does not go for that.
+    strict: { "onAccountDeletion": "Keep" }
+);
+
+/// What becomes of a volume when its owner's account is deleted.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnAccountDeletion {
+    /// It goes with the account, and its data with it.
+    #[default]
+    Delete,
+    /// It stays, and the account's name and namespace with it, until an administrator has
+    /// deleted it.
+    Keep,
+}
+
+impl OnAccountDeletion {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
 
 impl KiteVolumeSpec {
     /// A volume of this size.
@@ -61,6 +86,7 @@ impl KiteVolumeSpec {
         Self {
             size,
             description: None,
+            on_account_deletion: OnAccountDeletion::default(),
             unreadable: None,
         }
     }
@@ -162,6 +188,12 @@ impl KiteVolume {
         let status = self.status.as_ref();
         let status = status.and_then(|it| it.unreadable.as_deref());
         unread_status::unreadable(self.spec.unreadable.as_deref(), status)
+    }
+
+    /// Whether it stays when its owner's account is deleted.
+    pub fn outlives_account(&self) -> bool {
+        self.spec.on_account_deletion == OnAccountDeletion::Keep
+            && self.metadata.deletion_timestamp.is_none()
     }
 
     /// Bytes that it has been granted of its owner's quota.

@@ -3,11 +3,11 @@
 use kite_core::{
     cluster::ObjectKey,
     conditions::NewCondition,
-    crd::{KiteUserStatus, UserPhase},
+    crd::{KiteUserStatus, KiteVolume, UserPhase},
     labels::USER_FINALIZER,
 };
 use kite_render::{User, namespace, quota};
-use kube::api::PropagationPolicy;
+use kube::{ResourceExt as _, api::PropagationPolicy};
 
 use super::{
     Observed,
@@ -19,26 +19,37 @@ use super::{
 use crate::{
     context::Settings,
     plan::{Change, Plan, Step},
-    stage::Finalizer,
+    stage::{Finalizer, RESYNC},
     standing::{Standing, standing},
 };
 
-/// VMs first, each by its own reconciler, while the network policies stand; then the
-/// namespace; then the names are free.
+/// Why a user is not gone yet.
+enum Waiting {
+    /// For this, which is on its way.
+    For(&'static str),
+    /// For somebody to decide what becomes of volumes that outlive the account.
+    Kept(String),
+}
+
+/// VMs first, each by its own reconciler, while the network policies stand; then volumes, of
+/// which those that are to be kept hold all that follows; then the namespace; then the names
+/// are free.
 pub(super) fn plan(user: &User<'_>, seen: &Observed, settings: &Settings) -> Plan<KiteUserStatus> {
-    let (steps, waiting_for) = next(user, seen, settings);
+    let (steps, waiting) = next(user, seen, settings);
     let old = user.object.status.clone().unwrap_or_default();
     // It goes like the others, unless somebody holds it, who should know.
     let unread = seen.vms.iter().find_map(|vm| Some((vm, vm.unreadable()?)));
-    let (reason, besides) = match unread {
-        None => ("Deleting", String::new()),
-        Some((vm, why)) => (
+    let (reason, message, again) = match (unread, waiting) {
+        (None, Waiting::For(what)) => ("Deleting", format!("waiting for {what}"), LOOK_AGAIN),
+        (Some((vm, why)), Waiting::For(what)) => (
             "Unreadable",
             format!(
-                "; {} cannot be read: {why}; mend the field that is named",
+                "waiting for {what}; {} cannot be read: {why}; mend the field that is named",
                 ObjectKey::of(vm)
             ),
+            LOOK_AGAIN,
         ),
+        (_, Waiting::Kept(volumes)) => ("VolumesKept", kept(&user.namespace(), &volumes), RESYNC),
     };
     Plan {
         steps,
@@ -48,19 +59,22 @@ pub(super) fn plan(user: &User<'_>, seen: &Observed, settings: &Settings) -> Pla
             conditions: Vec::new(),
             ..old
         },
-        conditions: vec![NewCondition::new(
-            READY,
-            false,
-            reason,
-            format!("waiting for {waiting_for}{besides}"),
-        )],
-        requeue_after: LOOK_AGAIN,
+        conditions: vec![NewCondition::new(READY, false, reason, message)],
+        requeue_after: again,
     }
 }
 
-fn next(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, &'static str) {
+fn kept(namespace: &str, volumes: &str) -> String {
+    format!(
+        "the volumes {volumes} in {namespace} outlive the account (onAccountDeletion: Keep), which \
+         keeps its names until an administrator has deleted them, or has set onAccountDeletion to \
+         Delete"
+    )
+}
+
+fn next(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, Waiting) {
     if !Finalizer(USER_FINALIZER).is_on(&user.object.metadata) {
-        return (Vec::new(), "the finalizers of others to go");
+        return (Vec::new(), Waiting::For("the finalizers of others to go"));
     }
     let background = PropagationPolicy::Background;
     let wanted = namespace::namespace(user, settings.pod_security);
@@ -85,7 +99,7 @@ fn next(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, &'
         if !steps.is_empty() {
             return (
                 steps,
-                "the network policies of the namespace to be in order",
+                Waiting::For("the network policies of the namespace to be in order"),
             );
         }
         if !seen.vms.is_empty() {
@@ -95,7 +109,10 @@ fn next(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, &'
                 .filter(|vm| vm.metadata.deletion_timestamp.is_none())
                 .map(|vm| Step::Change(Change::Delete(vm.clone().into(), background.clone())))
                 .collect();
-            return (steps, "the user's VMs to go");
+            return (steps, Waiting::For("the user's VMs to go"));
+        }
+        if ours == Some(Standing::Ours) && seen.volumes.iter().any(KiteVolume::outlives_account) {
+            return keep(&seen.volumes);
         }
         let steps = match (&seen.namespace, ours) {
             (Some(stored), Some(Standing::Ours)) => {
@@ -106,9 +123,25 @@ fn next(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, &'
             }
             _ => Vec::new(),
         };
-        return (steps, "the user's namespace to go");
+        return (steps, Waiting::For("the user's namespace to go"));
     }
     let mut steps = seen.claims.release();
     steps.push(Step::RemoveFinalizer(USER_FINALIZER));
-    (steps, "nothing")
+    (steps, Waiting::For("nothing"))
+}
+
+/// Keeps the volumes that outlive the account, and with them the namespace; the others go.
+fn keep(volumes: &[KiteVolume]) -> (Vec<Step>, Waiting) {
+    let (kept, others): (Vec<_>, Vec<_>) = volumes.iter().partition(|it| it.outlives_account());
+    let others = others
+        .into_iter()
+        .filter(|it| it.metadata.deletion_timestamp.is_none());
+    // Somebody may say right now that one is to be kept.
+    let delete = |it: &KiteVolume| Step::Change(Change::DeleteUnchanged(it.clone().into()));
+    let mut names: Vec<_> = kept.iter().map(|it| it.name_any()).collect();
+    names.sort_unstable();
+    (
+        others.map(delete).collect(),
+        Waiting::Kept(names.join(", ")),
+    )
 }

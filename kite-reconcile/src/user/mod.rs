@@ -38,7 +38,7 @@ pub use self::plan::plan;
 use self::{draft::UserDraft, plan::STAGES};
 use crate::{
     Error,
-    cache::reading::as_known,
+    cache::{reading::as_known, uncached},
     claims::Claims,
     configured,
     context::{Context, Settings, Tools},
@@ -162,6 +162,18 @@ impl<'a> Planner for Users<'a> {
             .chain(metadata)
             .any(is_leaving);
         let vms = if goes { vms.complete()? } else { vms.items };
+        let is_there = namespace
+            .as_ref()
+            .is_some_and(|it| !is_leaving(&it.metadata));
+        let volumes = if goes && vms.is_empty() && is_there {
+            // The namespace goes next, and all data in it: of none it may be overlooked that it
+            // is to be kept.
+            uncached(list::<KiteVolume, C>(cluster, &name))
+                .await?
+                .complete()?
+        } else {
+            volumes.items
+        };
         let has_machines = is_opening
             && (has_any::<VirtualMachineInstance, C>(cluster, &name).await?
                 || has_any::<VirtualMachine, C>(cluster, &name).await?);
@@ -191,7 +203,7 @@ impl<'a> Planner for Users<'a> {
             quota,
             kubevirt: known_if(goes, configured::kubevirt(cluster)).await?,
             vms,
-            volumes: volumes.items,
+            volumes,
             has_machines,
         })
     }
@@ -313,6 +325,11 @@ impl Observed {
                 let name = vm.name_any();
                 self.vms.retain(|other| other.name_any() != name);
                 self.vms.extend((!gone).then_some(*vm));
+            }
+            AnyObject::KiteVolume(volume) => {
+                let name = volume.name_any();
+                self.volumes.retain(|other| other.name_any() != name);
+                self.volumes.extend((!gone).then_some(*volume));
             }
             _ => {}
         }

@@ -1,5 +1,7 @@
 //! Volumes: disks apart from VMs, of which one VM at a time has each.
 
+mod account;
+
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -685,18 +687,4 @@ fn of_one_that_cannot_be_read_nothing_is_made_and_it_can_go() {
         matches!(goes[..], [kite_reconcile::plan::Step::RemoveFinalizer(_)]),
         "{goes:?}"
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_account_takes_its_volumes_along() {
-    let world = attached().await;
-    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
-    world.delete(&ann).await;
-    world.settle().await;
-    assert!(world.find::<KiteUser>("", "ann").await.is_none());
-    assert!(world.all::<KiteVolume>().await.is_empty());
-    assert!(world.all::<KiteReservation>().await.iter().all(|it| {
-        let name = it.metadata.name.as_deref().unwrap_or_default();
-        !name.starts_with("volume.")
-    }));
 }

@@ -321,6 +321,7 @@ sweeps!(
     snapshots::snapshots_by_schedule,
     volumes::volume_handed_on,
     volumes::volumes_of_one_who_goes,
+    volumes::volume_that_outlives_its_account,
 );
 
 /// Rows of a table of sweeps.

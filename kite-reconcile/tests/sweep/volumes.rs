@@ -3,8 +3,8 @@
 use kite_core::{
     cdi::DataVolume,
     crd::{
-        KiteReservation, KiteUser, KiteVirtualMachine, KiteVolume, KiteVolumeSpec, VmPhase,
-        VolumeAttachment, VolumePhase,
+        KiteReservation, KiteUser, KiteVirtualMachine, KiteVolume, KiteVolumeSpec,
+        OnAccountDeletion, VmPhase, VolumeAttachment, VolumePhase,
     },
 };
 use kite_fake::sim::{Builder, World};
@@ -96,6 +96,39 @@ pub fn volume_handed_on(copies: usize) -> Builder {
         world.settle().await?;
         nothing_is_left(&world).await?;
         nothing_is_left_of(&world, "late").await
+    })
+}
+
+/// A user goes while one is being made, another is had, and one is to be kept; an administrator
+/// decides on that.
+pub fn volume_that_outlives_its_account(copies: usize) -> Builder {
+    stage(copies).scenario(async |world| {
+        let mut kept = volume("kept");
+        kept.spec.on_account_deletion = OnAccountDeletion::Keep;
+        let kept = world.create(&kept).await?;
+        let web = world.create(&vm_with("web", "kept")).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        world.create(&volume("new")).await?;
+        world.steps(3).await?;
+        let ann: Option<KiteUser> = world.get("", "ann").await?;
+        if let Some(ann) = ann {
+            world.delete(&ann).await?;
+        }
+        settle_as(&world, "kept", VolumePhase::Available).await?;
+        let left = world.list::<KiteVolume>().await?;
+        world.expect(left.len() == 1, "the other is gone").await;
+        let ann: Option<KiteUser> = world.get("", "ann").await?;
+        world
+            .expect(ann.is_some(), "the account has its name")
+            .await;
+        world
+            .patch(&kept, json!({"spec": {"onAccountDeletion": "Delete"}}))
+            .await?;
+        world.settle().await?;
+        nothing_is_left(&world).await?;
+        let ann: Option<KiteUser> = world.get("", "ann").await?;
+        world.expect(ann.is_none(), "the account is gone").await;
+        nothing_is_left_of(&world, "web").await
     })
 }
 

@@ -334,6 +334,12 @@ fn of_kites_kinds() -> Vec<Right> {
             ["delete"],
             "a VM goes with its user, or when it has expired",
         ),
+        cluster(
+            KITE,
+            ["kitevolumes"],
+            ["delete"],
+            "a volume goes with its user, unless it is to be kept",
+        ),
         deletes_snapshots(),
         owns_what_is_made(),
         reserves(),

@@ -546,6 +546,28 @@ async fn vms_are_in_users_namespaces_only() {
     }
 }
 
+/// A deletion in the foreground begins with all that an account owns.
+#[tokio::test]
+async fn the_garbage_collector_leaves_users_namespaces_to_the_controller() {
+    let stage = Stage::new().await;
+    let other: Namespace = serde_json::from_value(json!({"metadata": {"name": "other"}})).unwrap();
+    let namespaces = |who: &str| Api::<Namespace>::all(stage.cluster.client_as(who));
+    let params = PostParams::default();
+    namespaces(ADMIN).create(&params, &other).await.unwrap();
+    let params = DeleteParams::default();
+    for who in [
+        "system:serviceaccount:kube-system:generic-garbage-collector",
+        "system:kube-controller-manager",
+    ] {
+        let deleted = namespaces(who).delete(HOME, &params).await;
+        refused(text(deleted.map(drop)), "kite-user-namespaces");
+    }
+    let collector = namespaces("system:serviceaccount:kube-system:generic-garbage-collector");
+    collector.delete("other", &params).await.unwrap();
+    let controller = namespaces(&Process::Controller.username("kite"));
+    controller.delete(HOME, &params).await.unwrap();
+}
+
 #[tokio::test]
 async fn the_gateway_switches_vms_on_and_does_nothing_else_to_them() {
     let stage = Stage::new().await;

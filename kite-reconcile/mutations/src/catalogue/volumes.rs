@@ -5,6 +5,7 @@ use crate::suite::Suite::Scenarios;
 
 const DATA: &str = "kite-reconcile/src/volume/data.rs";
 const PLAN: &str = "kite-reconcile/src/volume/plan.rs";
+const USER: &str = "kite-reconcile/src/user/delete.rs";
 const OF_VM: &str = "kite-reconcile/src/vm/volumes.rs";
 const RESERVED: &str = "kite-reconcile/src/vm/reserved.rs";
 
@@ -45,6 +46,26 @@ pub(super) const ALL: &[Mutation] = &[
         file: PLAN,
         edits: &[("&& !self.seen.holder_is_gone", "")],
         first: (Scenarios, "volumes::one_whose_vm"),
+    },
+    Mutation {
+        name: "volume-goes-with-its-account",
+        what: "deletes the namespace of an account whose volumes are to be kept",
+        file: USER,
+        edits: &[(
+            "&& seen.volumes.iter().any(KiteVolume::outlives_account)",
+            "&& seen.volumes.is_empty()",
+        )],
+        first: (Scenarios, "volumes::account::one_that_is_to_be_kept"),
+    },
+    Mutation {
+        name: "volumes-all-kept",
+        what: "keeps all volumes of an account where one is to be kept",
+        file: USER,
+        edits: &[(
+            "others.map(delete).collect(),",
+            "others.map(delete).take(0).collect(),",
+        )],
+        first: (Scenarios, "volumes::account::one_that_is_to_be_kept"),
     },
     Mutation {
         name: "volume-let-go-early",

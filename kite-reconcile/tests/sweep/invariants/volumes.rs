@@ -16,6 +16,7 @@ pub(super) fn always(builder: Builder) -> Builder {
         .always("one VM at a time has a volume", volumes_are_exclusive)
         .always("a volume's data goes by a word", data_stays)
         .always("no empty disk takes a volume's place", data_is_made_once)
+        .always("volumes outlive accounts where asked", kept_outlive)
 }
 
 /// The volumes among those of a machine or an instance.
@@ -105,4 +106,19 @@ fn data_is_made_once(state: &Snapshot, event: &Event) -> bool {
     let volume = find(state, KITE, "kitevolumes", &event.namespace, volume);
     let told = volume.map(|it| it.value()["status"]["disk"]["claimUid"].clone());
     told.is_none_or(|told| told.is_null())
+}
+
+/// No controller deletes a volume that is to outlive its account, nor the namespace that one is
+/// in.
+fn kept_outlive(state: &Snapshot, event: &Event) -> bool {
+    if !is_deletion(event) || by_others(event) {
+        return true;
+    }
+    let is_kept =
+        |it: &Object| it.value()["spec"]["onAccountDeletion"] == "Keep" && !it.is_deleting();
+    match &*event.kind {
+        "KiteVolume" => !event.previous.as_ref().is_some_and(is_kept),
+        "Namespace" => !within(state, KITE, "kitevolumes", &event.name).any(is_kept),
+        _ => true,
+    }
 }

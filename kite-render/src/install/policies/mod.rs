@@ -51,6 +51,7 @@ pub(super) fn manifests(installation: &Installation) -> Vec<Manifest> {
         doors::machines(namespace, &installation.operators),
         doors::routes(namespace, &installation.operators),
         namespaces(),
+        collected(),
         platform::settings(namespace),
         controller::reach(namespace),
         gateway(namespace),
@@ -200,6 +201,26 @@ fn namespaces() -> Policy {
                 "metadata.namespace: VMs, their snapshots and volumes are in their owner's namespace, \
                  which Kite makes for a KiteUser: use {prefix}<user>"
             ),
+        )],
+    }
+}
+
+/// The garbage collector leaves users' namespaces alone. In a deletion in the foreground it begins
+/// with all that an account owns, while there are VMs, and volumes that outlive the account.
+fn collected() -> Policy {
+    let prefix = names::user_namespace("");
+    Policy {
+        name: "kite-user-namespaces",
+        about: vec![("", vec!["namespaces"], vec!["DELETE"])],
+        when: vec![
+            ("of-a-user", format!("oldObject.metadata.name.startsWith('{prefix}')")),
+            ("by-the-cluster", CLUSTER.to_owned()),
+        ],
+        rules: vec![(
+            "false".to_owned(),
+            "metadata.name: Kite's controller deletes a user's namespace, once nothing is in it that \
+             is to be kept; where there is no controller any more, delete the namespace yourself"
+                .to_owned(),
         )],
     }
 }

@@ -6,6 +6,7 @@ import { Dialog } from "../../components/Dialog";
 import { Field, LABEL, NameField } from "../../components/Field";
 import { changed, Form, given } from "../../components/Form";
 import { Outdated } from "../../components/Outdated";
+import { Switch } from "../../components/Switch";
 import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
 import { useBasis } from "../../lib/basis";
@@ -16,7 +17,12 @@ export function NewVolume({ onClose }: { onClose: () => void }) {
   const toast = useToast();
   const send = async (data: FormData) => {
     const name = given(data, "name") ?? "";
-    await calls.createVolume({ name, size: given(data, "size"), description: given(data, "description") });
+    await calls.createVolume({
+      name,
+      size: given(data, "size"),
+      description: given(data, "description"),
+      onAccountDeletion: fate(data),
+    });
     await refetchDisks();
     toast(t("volume.created", { name }));
     onClose();
@@ -31,7 +37,9 @@ export function NewVolume({ onClose }: { onClose: () => void }) {
   );
 }
 
-const editable = ({ size, description }: Volume) => [size, description];
+const fate = (data: FormData): Volume["onAccountDeletion"] => (data.get("keep") === "on" ? "Keep" : "Delete");
+
+const editable = ({ size, description, onAccountDeletion }: Volume) => [size, description, onAccountDeletion];
 
 /** The dialog that changes one. */
 export function EditVolume({ volume: current, onClose }: { volume: Volume; onClose: () => void }) {
@@ -45,6 +53,7 @@ export function EditVolume({ volume: current, onClose }: { volume: Volume; onClo
     const edit = {
       size: size === volume.size ? undefined : size,
       description: changed(data, "description", volume.description),
+      onAccountDeletion: fate(data) === volume.onAccountDeletion ? undefined : fate(data),
     };
     await calls.editVolume({ name }, edit, etag);
     await refetchDisks();
@@ -73,6 +82,9 @@ function Fields({ volume }: { volume?: Volume }) {
         isRequired
       />
       <Field name="description" label={t("description")} rows={2} maxLength={1024} defaultValue={volume?.description ?? ""} />
+      <Switch name="keep" hint={t("volume.outlivesHint")} defaultSelected={volume?.onAccountDeletion === "Keep"}>
+        {t("volume.outlives")}
+      </Switch>
     </>
   );
 }

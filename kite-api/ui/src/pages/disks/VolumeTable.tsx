@@ -36,9 +36,10 @@ export function VolumeTable({ volumes }: { volumes: readonly Volume[] }) {
     {
       title: t("vm.name"),
       head: true,
-      cell: ({ name, description }) => (
+      cell: ({ name, description, onAccountDeletion }) => (
         <>
           {name} {description !== undefined && <small className="under">{description}</small>}
+          {onAccountDeletion === "Keep" && <small className="under">{t("volume.outlived")}</small>}
         </>
       ),
     },
