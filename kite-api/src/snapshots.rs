@@ -229,7 +229,7 @@ fn without_room(
         what: "disk in snapshots",
         grows: true,
         asked: size.bytes(),
-        value: vm.name_any().into(),
+        value: size.to_string().into(),
         used: others.iter().map(|it| it.charge()).sum(),
         limit: limit.bytes(),
         limit_text: limit.to_string(),
