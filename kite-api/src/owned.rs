@@ -364,7 +364,7 @@ pub(crate) async fn wait_for_namespace(state: &ApiState, owner: &KiteUser) -> Re
         Some(Ok(())) => Ok(()),
         Some(Err(why)) => Err(Problem::new(
             ProblemKind::Conflict,
-            format!("the account cannot have VMs: {why}"),
+            format!("the account's namespace cannot be used: {why}"),
         )),
         None => Err(namespace_not_ready()),
     }
@@ -374,7 +374,7 @@ pub(crate) async fn wait_for_namespace(state: &ApiState, owner: &KiteUser) -> Re
 fn namespace_not_ready() -> Problem {
     Problem::new(
         ProblemKind::NotReady,
-        "the account's space for VMs is being prepared: try again in a few seconds",
+        "the account's space is being prepared: try again in a few seconds",
     )
     .retry_after(Duration::from_secs(2))
 }

@@ -1,13 +1,17 @@
 //! Volumes over HTTP, and VMs that have them.
 
-use kite_core::crd::AccessLevel;
+use kite_core::{
+    cluster::Cluster as _,
+    crd::{AccessLevel, KiteUser, KiteUserSpec, KiteUserStatus, UserPhase},
+    managers::CONTROLLER,
+};
 use serde_json::{Value, json};
 
 use crate::{
-    data::{VOLUMES, let_go, volume},
+    data::{VOLUMES, condition, let_go, volume},
     lists::new_vm,
     vms::VMS,
-    world::World,
+    world::{PASSWORD, World},
 };
 
 const DATA: &str = "/api/v1/volumes/data";
@@ -94,6 +98,34 @@ async fn what_the_quota_has_no_room_for_is_told() {
     // What does not grow is no matter of the quota.
     let edit = json!({"description": "photos", "size": "4Gi"});
     assert_eq!(world.patch(DATA, &ann, edit).await.status, 200);
+}
+
+#[tokio::test]
+async fn an_account_without_a_namespace_is_told_so_in_words_for_all_that_it_has() {
+    let world = World::new().await;
+    let body = json!({"username": "ann", "password": PASSWORD});
+    let ann = world.post("/api/v1/auth/sign-up", "", body).await;
+    let ann = ann.text("/token");
+    let make = || world.post(VOLUMES, ann, json!({"name": "data", "size": "1Gi"}));
+    let early = make().await;
+    early.is_problem(503, "not-ready");
+    let told = "the account's space is being prepared: try again in a few seconds";
+    assert_eq!(early.text("/detail"), told);
+
+    let mut failed = KiteUser::new("ann", KiteUserSpec::new("ann"));
+    let ready = condition("Ready", false, "NamespaceTaken");
+    failed.status = Some(KiteUserStatus {
+        phase: Some(UserPhase::Failed),
+        conditions: serde_json::from_value(json!([ready])).unwrap(),
+        ..KiteUserStatus::default()
+    });
+    let failed = world.cluster.apply_status(CONTROLLER, &failed).await;
+    let users = &world.state.caches().users;
+    users.caught_up_with(&failed.unwrap()).await;
+    let refused = make().await;
+    refused.is_problem(409, "conflict");
+    let told = "the account's namespace cannot be used: it is so";
+    assert_eq!(refused.text("/detail"), told);
 }
 
 #[tokio::test]

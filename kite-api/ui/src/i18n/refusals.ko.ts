@@ -173,8 +173,8 @@ const said = {
   "the quota does not allow so many VMs ({limit}): delete one, or ask an administrator for more": "할당량으로는 VM을 {limit}개까지 만들 수 있습니다. VM을 하나 삭제하거나 관리자에게 할당량을 더 요청하세요.",
   "the quota does not allow so many {lacking}: delete a VM, {smaller}, or ask an administrator for more": "할당량을 넘습니다: {lacking}. VM을 삭제하거나 {smaller} 관리자에게 할당량을 더 요청하세요.",
   "your quota does not allow it ({what}): delete a {kind}, ask for less, or ask an administrator for more": "할당량을 넘습니다({what}). {kind}을(를) 삭제하거나 크기를 줄이거나 관리자에게 할당량을 더 요청하세요.",
-  "the account's space for VMs is being prepared: try again in a few seconds": "계정의 VM 공간을 준비하고 있습니다. 몇 초 뒤에 다시 시도하세요.",
-  "the account cannot have VMs: {why}": "이 계정은 VM을 가질 수 없습니다: {why}",
+  "the account's space is being prepared: try again in a few seconds": "계정의 공간을 준비하고 있습니다. 몇 초 뒤에 다시 시도하세요.",
+  "the account's namespace cannot be used: {why}": "이 계정의 네임스페이스를 사용할 수 없습니다: {why}",
   "the account is being deleted: nothing can be created for it": "삭제 중인 계정에는 아무것도 만들 수 없습니다.",
 
   // VM과 콘솔
