@@ -1,24 +1,29 @@
 //! What accounts have in their namespaces: VMs, snapshots and volumes. What a kind has of its
-//! own it says in [`Owned`]; how they are found, listed and created is the same for all.
+//! own it says in [`Owned`]; how they are found, listed, created, edited and deleted is the same
+//! for all.
 
-use std::{sync::Arc, time::Duration};
+mod asking;
+mod creation;
+mod handlers;
+
+use std::sync::Arc;
 
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, ClusterExt as _, Object, ObjectKey},
-    conditions,
-    crd::{AccessLevel, KiteUser, UserPhase},
+    cluster::{Object, ObjectKey},
+    crd::{AccessLevel, KiteUser},
     names,
 };
 use kite_identity::{Caller, whose};
-use kite_rest::{
-    Accepted, Answer, Created, Deleting, Form, IdempotencyKey, IfMatch, Input, Items, Page,
-    Problem, ProblemKind, Stamp, Turn, audit::note, cache::Cache, etag_of, is_label, judge_new,
-    present, whole_of_new,
-};
+use kite_rest::{Answer, Items, Page, Problem, audit::note, cache::Cache, etag_of, present};
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::{
+    asking::{Asking, Begun, made_by},
+    creation::{New, name_taken, refusal, refuse, wait_for_namespace},
+    handlers::{delete, edit, get, remove},
+};
 use crate::{
     caches::Caches,
     policy::{Action, Whose},
@@ -33,6 +38,8 @@ pub(crate) trait Owned: Object {
     const PATH: &'static str;
     /// What one must be allowed to do to see one.
     const SEE: Action;
+    /// What one must be allowed to do to delete one.
+    const DELETE: Action;
     /// One as the API shows it.
     type View: Serialize + JsonSchema;
 
@@ -41,6 +48,11 @@ pub(crate) trait Owned: Object {
 
     /// It as the API shows it.
     fn view(&self, state: &ApiState) -> Self::View;
+
+    /// Why this one of `owner`'s is not deleted now, and what to do about that.
+    fn kept(&self, _state: &ApiState, _owner: &KiteUser) -> Option<String> {
+        None
+    }
 }
 
 /// `?owner=…` of a request about what is somebody's.
@@ -74,6 +86,19 @@ pub(crate) async fn find<K: Owned>(
         owner,
         whose,
     })
+}
+
+/// The one of this name that the caller may see, and do this with.
+pub(crate) async fn find_to<K: Owned>(
+    action: Action,
+    state: &ApiState,
+    caller: &Caller,
+    name: &str,
+    owner: Option<&str>,
+) -> Result<Found<K>, Problem> {
+    let found = find(state, caller, name, owner).await?;
+    caller.require(action, found.whose)?;
+    Ok(found)
 }
 
 /// The one of this name that is `owner`'s.
@@ -127,18 +152,21 @@ pub(crate) async fn listed(
     Ok(Some(names::user_namespace(&owner.name_any())))
 }
 
-/// A page of those in this namespace, or of all, that are `wanted`.
-pub(crate) fn list<K: Owned>(
+/// A page of those that are `wanted`, of one account's or with `all` of everybody's.
+pub(crate) async fn list<K: Owned>(
     state: &ApiState,
-    namespace: Option<&str>,
+    caller: &Caller,
+    (owner, all): (Option<&str>, bool),
     page: &Page,
     wanted: impl Fn(&K) -> bool,
-) -> Answer<Items<K::View>> {
+) -> Result<Answer<Items<K::View>>, Problem> {
+    let namespace = listed(state, caller, owner, all, K::SEE).await?;
     let all = K::copies(state.caches()).list(|it| {
         let place = it.meta().namespace.as_deref();
-        namespace.is_none_or(|asked| place == Some(asked)) && wanted(it)
+        let is_asked = namespace.is_none() || place == namespace.as_deref();
+        is_asked && wanted(it)
     });
-    Answer::new(page.cut(&all, |it| it.view(state)))
+    Ok(Answer::new(page.cut(&all, |it| it.view(state))))
 }
 
 /// All of this kind that are `owner`'s.
@@ -161,292 +189,4 @@ pub(crate) fn answer<K: Owned, const STATUS: u16>(
     object: &K,
 ) -> Answer<K::View, STATUS> {
     Answer::new(object.view(state)).with_etag(&etag_of(object))
-}
-
-/// Deletes what was found.
-pub(crate) async fn delete<K: Owned>(
-    state: &ApiState,
-    caller: &Caller,
-    object: &K,
-    condition: &IfMatch,
-) -> Result<Accepted<Deleting>, Problem> {
-    kite_rest::delete(state.store(), object, condition).await?;
-    K::copies(state.caches())
-        .caught_up_with_deletion(object)
-        .await;
-    let (by, what) = (caller.name(), ObjectKey::of(object));
-    tracing::info!(by, %what, "deleted a {}", K::WHAT);
-    Ok(Deleting::of(object.name_any()))
-}
-
-/// A request to create something, which may come again.
-pub(crate) struct Asking<'a> {
-    state: &'a ApiState,
-    caller: &'a Caller,
-    owner: &'a KiteUser,
-    /// What is created is marked with it.
-    pub(crate) stamp: Option<Stamp>,
-    name: Option<String>,
-    _turn: Option<Turn>,
-}
-
-impl<'a> Asking<'a> {
-    /// Begins it, or has the answer that it was given before. Requests for a thing of one name
-    /// wait for each other here: what another one is about to make is looked for when it has.
-    pub(crate) async fn begin<K: Owned>(
-        (state, caller, owner): (&'a ApiState, &'a Caller, &'a KiteUser),
-        once: &IdempotencyKey,
-        form: &Form,
-    ) -> Result<Result<Self, Created<K::View>>, Problem> {
-        let name = form.peek::<String>("name").filter(|name| is_label(name));
-        let turn = match &name {
-            Some(name) => {
-                let namespace = names::user_namespace(&owner.name_any());
-                let key = ObjectKey::namespaced(namespace, name);
-                Some(state.creations().of(&key).await)
-            }
-            None => None,
-        };
-        // What was in order when it was asked for first may be so no more: its end is past.
-        // Of a key that was used for something else it is told when nothing else is wrong.
-        match made_by::<K>(state, caller, owner, once, form).await {
-            Ok(Some(made)) => return Ok(Err(made)),
-            Err(reused) if !form.is_faulty() => return Err(reused),
-            Ok(None) | Err(_) => {}
-        }
-        Ok(Ok(Self {
-            state,
-            caller,
-            owner,
-            stamp: stamp_of(once, caller, owner, form),
-            name,
-            _turn: turn,
-        }))
-    }
-
-    /// The answer to it, now that it was `made`, or could not be.
-    pub(crate) async fn end<K: Owned>(
-        self,
-        made: Result<K, Problem>,
-    ) -> Result<Created<K::View>, Problem> {
-        let Self {
-            state,
-            caller,
-            owner,
-            ..
-        } = self;
-        let known = K::copies(state.caches());
-        let problem = match made {
-            Ok(made) => {
-                known.caught_up_with(&made).await;
-                let (by, what) = (caller.name(), ObjectKey::of(&made));
-                tracing::info!(by, %what, "created a {}", K::WHAT);
-                return Ok(created(state, caller, owner, &made));
-            }
-            Err(problem) => problem,
-        };
-        // Perhaps an earlier try, whose answer was lost, is what stands in the way: by its
-        // name, or by what it takes of the quota.
-        let (Some(stamp), Some(name)) = (self.stamp, self.name) else {
-            return Err(problem);
-        };
-        let key = ObjectKey::namespaced(names::user_namespace(&owner.name_any()), name);
-        match state.cluster().get_opt::<K>(&key).await {
-            Ok(Some(made)) if stamp.is_on(&made) => match stamp.check(&made) {
-                Ok(()) => {
-                    known.caught_up_with(&made).await;
-                    Ok(created(state, caller, owner, &made).replayed(true))
-                }
-                Err(_) if problem.kind() == ProblemKind::Invalid => Err(problem),
-                Err(reused) => Err(reused),
-            },
-            _ => Err(problem),
-        }
-    }
-}
-
-/// The answer that the same request was given before, if it is known here that
-/// it was.
-pub(crate) async fn made_by<K: Owned>(
-    state: &ApiState,
-    caller: &Caller,
-    owner: &KiteUser,
-    once: &IdempotencyKey,
-    form: &Form,
-) -> Result<Option<Created<K::View>>, Problem> {
-    let Some(stamp) = stamp_of(once, caller, owner, form) else {
-        return Ok(None);
-    };
-    let copies = K::copies(state.caches());
-    let Some(made) = copies.find(|it| stamp.is_on(it)) else {
-        return Ok(None);
-    };
-    stamp.check(made.as_ref())?;
-    copies.caught_up_with(&made).await;
-    Ok(Some(
-        created(state, caller, owner, made.as_ref()).replayed(true),
-    ))
-}
-
-/// What something of `owner`'s is marked with. A key is good for one account, too.
-fn stamp_of(
-    once: &IdempotencyKey,
-    caller: &Caller,
-    owner: &KiteUser,
-    form: &Form,
-) -> Option<Stamp> {
-    let stamp = once.stamp(&caller.uid(), form)?;
-    Some(match whose(caller, owner) {
-        Whose::Own => stamp,
-        Whose::Other(_) => stamp.of(owner),
-    })
-}
-
-fn created<K: Owned>(
-    state: &ApiState,
-    caller: &Caller,
-    owner: &KiteUser,
-    made: &K,
-) -> Created<K::View> {
-    let path = format!("/api/v1/{}/{}", K::PATH, made.name_any());
-    answer(state, made).with_location(&match whose(caller, owner) {
-        Whose::Own => path,
-        Whose::Other(_) => format!("{path}?owner={}", owner.name_any()),
-    })
-}
-
-/// Refuses what stands in the way of a body that is in order by itself. Where it is
-/// not, that is told with the rest that is wrong with it.
-pub(crate) fn refuse(form: &mut Form, obstacles: Vec<Problem>) -> Result<(), Problem> {
-    if form.is_faulty() {
-        for obstacle in obstacles {
-            form.note(obstacle.errors().iter().cloned());
-        }
-        return form.finish();
-    }
-    match obstacles.into_iter().reduce(Problem::and) {
-        Some(problem) => Err(problem.with_values(|field| form.value_of(field))),
-        None => Ok(()),
-    }
-}
-
-/// That another of this kind has the name.
-pub(crate) fn name_taken<K: Owned>(name: &str) -> Problem {
-    Problem::field(
-        ProblemKind::Taken,
-        "name",
-        name,
-        format!(
-            "is the name of another {} of yours: choose another",
-            K::WHAT
-        ),
-    )
-}
-
-/// Waits a moment for a new account's namespace.
-pub(crate) async fn wait_for_namespace(state: &ApiState, owner: &KiteUser) -> Result<(), Problem> {
-    let key = ObjectKey::cluster(owner.name_any());
-    let ready = state
-        .caches()
-        .users
-        .wait_for(state.namespace_wait(), |users| {
-            let status = users.get(&key)?.status.clone()?;
-            match status.phase {
-                _ if status.namespace.is_some() => Some(Ok(())),
-                Some(UserPhase::Failed) => Some(Err(conditions::find(&status.conditions, "Ready")
-                    .map(|ready| ready.message.clone())
-                    .unwrap_or_default())),
-                _ => None,
-            }
-        })
-        .await;
-    match ready {
-        Some(Ok(())) => Ok(()),
-        Some(Err(why)) => Err(Problem::new(
-            ProblemKind::Conflict,
-            format!("the account's namespace cannot be used: {why}"),
-        )),
-        None => Err(namespace_not_ready()),
-    }
-}
-
-/// The problem of a user whose namespace is not there yet.
-fn namespace_not_ready() -> Problem {
-    Problem::new(
-        ProblemKind::NotReady,
-        "the account's space is being prepared: try again in a few seconds",
-    )
-    .retry_after(Duration::from_secs(2))
-}
-
-/// Creates what was read of a body for `owner`, unless something is in the way. `model` is one
-/// that the API server takes.
-pub(crate) async fn create<K: Owned, B: Input>(
-    (state, owner): (&ApiState, &KiteUser),
-    form: &mut Form,
-    new: Option<B>,
-    object: impl FnOnce(B) -> K,
-    mut obstacles: Vec<Problem>,
-    (mut model, stamp): (K, Option<&Stamp>),
-) -> Result<K, Problem> {
-    let namespace = Some(names::user_namespace(&owner.name_any()));
-    model.meta_mut().namespace.clone_from(&namespace);
-    let key = |name| ObjectKey::namespaced(names::user_namespace(&owner.name_any()), name);
-    if let Some(name) = form.peek::<String>("name")
-        && K::copies(state.caches()).get(&key(&name)).is_some()
-    {
-        obstacles.insert(0, name_taken::<K>(&name));
-    }
-    if form.is_faulty() || !obstacles.is_empty() {
-        judge_new::<B, _>(state.store(), form, &model).await;
-        refuse(form, obstacles)?;
-    }
-    let mut object = object(form.finish_with(new)?);
-    wait_for_namespace(state, owner).await?;
-    object.meta_mut().namespace = namespace;
-    if let Some(stamp) = stamp {
-        stamp.mark(&mut object);
-    }
-    match state.cluster().create(&object).await {
-        Ok(created) => Ok(created),
-        Err(error) => {
-            let problem = refusal::<K>(error, &object.name_any(), form);
-            Err(whole_of_new::<B, _>(state.store(), form, problem, &model).await)
-        }
-    }
-}
-
-/// What the API server's refusal of a new one means.
-pub(crate) fn refusal<K: Owned>(error: ClusterError, name: &str, form: &Form) -> Problem {
-    match error {
-        ClusterError::AlreadyExists { .. } => name_taken::<K>(name),
-        ClusterError::NotFound { .. } => namespace_not_ready(),
-        error if is_count_exceeded::<K>(&error) => count_is_behind::<K>(),
-        error => form.blame(error),
-    }
-}
-
-/// Whether the namespace's quota, by its own count, has no room for one more.
-fn is_count_exceeded<K: Owned>(error: &ClusterError) -> bool {
-    let ClusterError::Forbidden { status, .. } = error else {
-        return false;
-    };
-    let exceeded = status.message.split_once("exceeded quota: kite-quota,");
-    let counted = format!("count/{}", K::plural(&()));
-    exceeded.is_some_and(|(_, what)| what.contains(&counted))
-}
-
-/// The problem of something for which there is room by our count, which is that of all that
-/// there are. A quota counts attempts that came to nothing, too, and what has just gone, until
-/// somebody counts anew.
-fn count_is_behind<K: Owned>() -> Problem {
-    Problem::new(
-        ProblemKind::Unavailable,
-        format!(
-            "there is room for the {} in the quota, and the cluster counts some that are not \
-             there: try again in a few minutes, nothing has to be deleted",
-            K::WHAT
-        ),
-    )
-    .retry_after(Duration::from_secs(10))
 }

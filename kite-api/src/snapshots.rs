@@ -3,6 +3,8 @@
 mod input;
 mod view;
 
+use std::sync::Arc;
+
 use aide::axum::{ApiRouter, routing::get_with};
 use axum::extract::{Path, Query, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -12,8 +14,8 @@ use kite_core::{
 };
 use kite_identity::{Caller, whose};
 use kite_rest::{
-    Accepted, Answer, Cache, Created, Deleting, Form, IdempotencyKey, IfMatch, Items, Named, Page,
-    Problem, ProblemKind, Sent, edit, finish_edit, openapi::about, require_future, whole_of_edit,
+    Answer, Cache, Created, Form, IdempotencyKey, IfMatch, Items, Named, Page, Problem,
+    ProblemKind, Sent, finish_edit, openapi::about, require_future,
 };
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
@@ -26,10 +28,7 @@ use self::{
 use crate::{
     amount::Amount,
     caches::Caches,
-    owned::{
-        self, Asking, Found, Owned, Owner, all_of, answer, find, find_owner, list as page_of,
-        listed,
-    },
+    owned::{self, Asking, Begun, New, Owned, Owner, all_of, answer, find_owner, find_to},
     policy::Action,
     state::ApiState,
 };
@@ -38,6 +37,7 @@ impl Owned for KiteSnapshot {
     const WHAT: &'static str = "snapshot";
     const PATH: &'static str = "snapshots";
     const SEE: Action = Action::SeeSnapshots;
+    const DELETE: Action = Action::DeleteSnapshots;
     type View = SnapshotView;
 
     fn copies(caches: &Caches) -> &Cache<Self> {
@@ -46,6 +46,16 @@ impl Owned for KiteSnapshot {
 
     fn view(&self, _: &ApiState) -> SnapshotView {
         SnapshotView::of(self)
+    }
+
+    fn kept(&self, _: &ApiState, _: &KiteUser) -> Option<String> {
+        self.spec.protected.then(|| {
+            format!(
+                "the snapshot is protected: set protected to false first, with PATCH \
+                 /api/v1/snapshots/{}",
+                self.name_any()
+            )
+        })
     }
 }
 
@@ -73,7 +83,7 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
         .api_route(
             "/snapshots/{name}",
             get_with(
-                get,
+                owned::get::<KiteSnapshot>,
                 about(TAG, "getSnapshot", "See a snapshot", &[NotFound]),
             )
             .patch_with(
@@ -86,7 +96,7 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
                 ),
             )
             .delete_with(
-                delete,
+                owned::delete::<KiteSnapshot>,
                 about(
                     TAG,
                     "deleteSnapshot",
@@ -118,25 +128,13 @@ async fn list(
     Query(scope): Query<Scope>,
     page: Page,
 ) -> Result<Answer<Items<SnapshotView>>, Problem> {
-    let owner = scope.owner.as_deref();
-    let namespace = listed(&state, &caller, owner, scope.all, KiteSnapshot::SEE).await?;
     let wanted = |it: &KiteSnapshot| {
         let is_of = scope.vm.as_ref().is_none_or(|vm| it.spec.vm == *vm);
         let is_so = scope.phase.is_none_or(|phase| view::phase(it) == phase);
         is_of && is_so && page.wants(view::texts(it))
     };
-    Ok(page_of(&state, namespace.as_deref(), &page, wanted))
-}
-
-/// `GET /api/v1/snapshots/{name}`
-async fn get(
-    State(state): State<ApiState>,
-    caller: Caller,
-    Path(Named { name }): Path<Named>,
-    Query(Owner { owner }): Query<Owner>,
-) -> Result<Answer<SnapshotView>, Problem> {
-    let found = find::<KiteSnapshot>(&state, &caller, &name, owner.as_deref()).await?;
-    Ok(answer(&state, found.object.as_ref()))
+    let whose = (scope.owner.as_deref(), scope.all);
+    owned::list(&state, &caller, whose, &page, wanted).await
 }
 
 /// `POST /api/v1/snapshots`
@@ -150,30 +148,24 @@ async fn create(
     let owner = find_owner(&state, &caller, owner.as_deref(), KiteSnapshot::SEE).await?;
     caller.require(Action::MakeSnapshots, whose(&caller, &owner))?;
     let vm = find_vm(&state, &owner, &mut form).await?;
-    let begun = Asking::begin::<KiteSnapshot>((&state, &caller, &owner), &once, &form).await?;
+    let begun = Asking::begin::<KiteSnapshot>(&state, &caller, &owner, &once, &form).await?;
     let asking = match begun {
-        Ok(asking) => asking,
-        Err(made) => return Ok(made),
+        Begun::Now(asking) => asking,
+        Begun::Before(made) => return Ok(made),
     };
     let others = all_of::<KiteSnapshot>(&state, &owner);
-    let obstacles = without_room(&owner, &others, vm.as_deref());
+    let obstacle = without_room(&owner, &others, vm.as_deref());
     // The one that its owner sees: not another that comes under the name meanwhile.
     let vm_uid = vm.and_then(|it| it.uid());
-    let object = |NewSnapshot { name, spec }: NewSnapshot| {
-        KiteSnapshot::new(&name, KiteSnapshotSpec { vm_uid, ..spec })
-    };
-    let obstacles = obstacles.into_iter().collect();
-    let marked = (model(), asking.stamp.as_ref());
-    let made = owned::create(
-        (&state, &owner),
-        &mut form,
+    let new = New {
         input,
-        object,
-        obstacles,
-        marked,
-    )
-    .await;
-    asking.end(made).await
+        object: |NewSnapshot { name, spec }| {
+            KiteSnapshot::new(&name, KiteSnapshotSpec { vm_uid, ..spec })
+        },
+        obstacle,
+        model: model(),
+    };
+    asking.create(&mut form, new).await
 }
 
 /// The VM that the body names; where there is none, that is noted.
@@ -181,7 +173,7 @@ async fn find_vm(
     state: &ApiState,
     owner: &KiteUser,
     form: &mut Form,
-) -> Result<Option<std::sync::Arc<KiteVirtualMachine>>, Problem> {
+) -> Result<Option<Arc<KiteVirtualMachine>>, Problem> {
     let Some(name) = form.peek::<String>("vm") else {
         return Ok(None);
     };
@@ -203,7 +195,7 @@ async fn find_vm(
 /// namespace's quota of Kubernetes, and the controller.
 fn without_room(
     owner: &KiteUser,
-    others: &[std::sync::Arc<KiteSnapshot>],
+    others: &[Arc<KiteSnapshot>],
     vm: Option<&KiteVirtualMachine>,
 ) -> Option<Problem> {
     let quota = owner.spec.effective_quota();
@@ -257,8 +249,8 @@ async fn patch(
     condition: IfMatch,
     Sent { input, mut form }: Sent<Edit>,
 ) -> Result<Answer<SnapshotView>, Problem> {
-    let found = find::<KiteSnapshot>(&state, &caller, &name, owner.as_deref()).await?;
-    caller.require(Action::MakeSnapshots, found.whose)?;
+    let make = Action::MakeSnapshots;
+    let found = find_to::<KiteSnapshot>(make, &state, &caller, &name, owner.as_deref()).await?;
     let snapshot = found.object.as_ref();
     // What was its end may stay: who edits something else need not mend it.
     let end = form.peek::<Time>("keepUntil");
@@ -270,36 +262,7 @@ async fn patch(
     if spec.is_empty() {
         return Ok(answer(&state, snapshot));
     }
-    let (store, spec) = (state.store(), spec.into());
-    let copies = &state.caches().snapshots;
-    match edit(store, copies, snapshot, &condition, &spec, &form).await {
-        Ok(edited) => Ok(answer(&state, &edited)),
-        Err(problem) => Err(whole_of_edit::<Edit, _>(store, &mut form, problem, snapshot).await),
-    }
-}
-
-/// `DELETE /api/v1/snapshots/{name}`
-async fn delete(
-    State(state): State<ApiState>,
-    caller: Caller,
-    Path(Named { name }): Path<Named>,
-    Query(Owner { owner }): Query<Owner>,
-    condition: IfMatch,
-) -> Result<Accepted<Deleting>, Problem> {
-    let Found { object, whose, .. } =
-        find::<KiteSnapshot>(&state, &caller, &name, owner.as_deref()).await?;
-    caller.require(Action::DeleteSnapshots, whose)?;
-    if object.spec.protected && object.metadata.deletion_timestamp.is_none() {
-        condition.check(object.as_ref())?;
-        return Err(Problem::new(
-            ProblemKind::Conflict,
-            format!(
-                "the snapshot is protected: set protected to false first, with PATCH \
-                 /api/v1/snapshots/{name}"
-            ),
-        ));
-    }
-    owned::delete(&state, &caller, object.as_ref(), &condition).await
+    owned::edit::<Edit, _>(&state, snapshot, &condition, spec, &mut form).await
 }
 
 /// Why no disk can be made from a snapshot, now or later; none where one can, or may be once

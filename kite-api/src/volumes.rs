@@ -13,8 +13,8 @@ use kite_core::{
 };
 use kite_identity::{Caller, whose};
 use kite_rest::{
-    Accepted, Answer, Cache, Created, Deleting, IdempotencyKey, IfMatch, Items, Named, Page,
-    Problem, ProblemKind, Sent, edit, judge_edit, openapi::about, whole_of_edit,
+    Answer, Cache, Created, IdempotencyKey, IfMatch, Items, Named, Page, Problem, ProblemKind,
+    Sent, judge_edit, openapi::about,
 };
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
@@ -27,10 +27,7 @@ use self::{
 use crate::{
     amount::Amount,
     caches::Caches,
-    owned::{
-        self, Asking, Found, Owned, Owner, all_of, answer, find, find_owner, list as page_of,
-        listed, refuse,
-    },
+    owned::{self, Asking, Begun, New, Owned, Owner, all_of, answer, find_owner, find_to, refuse},
     policy::Action,
     state::ApiState,
 };
@@ -39,6 +36,7 @@ impl Owned for KiteVolume {
     const WHAT: &'static str = "volume";
     const PATH: &'static str = "volumes";
     const SEE: Action = Action::SeeVolumes;
+    const DELETE: Action = Action::DeleteVolumes;
     type View = VolumeView;
 
     fn copies(caches: &Caches) -> &Cache<Self> {
@@ -47,6 +45,11 @@ impl Owned for KiteVolume {
 
     fn view(&self, _: &ApiState) -> VolumeView {
         VolumeView::of(self)
+    }
+
+    /// One that a VM has, or is to have, stays: the VM would not start any more without it.
+    fn kept(&self, state: &ApiState, owner: &KiteUser) -> Option<String> {
+        in_use(state, owner, self)
     }
 }
 
@@ -69,25 +72,28 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
         )
         .api_route(
             "/volumes/{name}",
-            get_with(get, about(TAG, "getVolume", "See a volume", &[NotFound]))
-                .patch_with(
-                    patch,
-                    about(
-                        TAG,
-                        "editVolume",
-                        "Change a volume",
-                        &[NotFound, QuotaExceeded, Conflict],
-                    ),
-                )
-                .delete_with(
-                    delete,
-                    about(
-                        TAG,
-                        "deleteVolume",
-                        "Delete a volume and its data",
-                        &[NotFound, Conflict],
-                    ),
+            get_with(
+                owned::get::<KiteVolume>,
+                about(TAG, "getVolume", "See a volume", &[NotFound]),
+            )
+            .patch_with(
+                patch,
+                about(
+                    TAG,
+                    "editVolume",
+                    "Change a volume",
+                    &[NotFound, QuotaExceeded, Conflict],
                 ),
+            )
+            .delete_with(
+                owned::delete::<KiteVolume>,
+                about(
+                    TAG,
+                    "deleteVolume",
+                    "Delete a volume and its data",
+                    &[NotFound, Conflict],
+                ),
+            ),
         )
 }
 
@@ -110,24 +116,12 @@ async fn list(
     Query(scope): Query<Scope>,
     page: Page,
 ) -> Result<Answer<Items<VolumeView>>, Problem> {
-    let owner = scope.owner.as_deref();
-    let namespace = listed(&state, &caller, owner, scope.all, KiteVolume::SEE).await?;
     let wanted = |it: &KiteVolume| {
         let is_so = scope.phase.is_none_or(|phase| view::phase(it) == phase);
         is_so && page.wants(view::texts(it))
     };
-    Ok(page_of(&state, namespace.as_deref(), &page, wanted))
-}
-
-/// `GET /api/v1/volumes/{name}`
-async fn get(
-    State(state): State<ApiState>,
-    caller: Caller,
-    Path(Named { name }): Path<Named>,
-    Query(Owner { owner }): Query<Owner>,
-) -> Result<Answer<VolumeView>, Problem> {
-    let found = find::<KiteVolume>(&state, &caller, &name, owner.as_deref()).await?;
-    Ok(answer(&state, found.object.as_ref()))
+    let whose = (scope.owner.as_deref(), scope.all);
+    owned::list(&state, &caller, whose, &page, wanted).await
 }
 
 /// `POST /api/v1/volumes`
@@ -140,27 +134,20 @@ async fn create(
 ) -> Result<Created<VolumeView>, Problem> {
     let owner = find_owner(&state, &caller, owner.as_deref(), KiteVolume::SEE).await?;
     caller.require(Action::MakeVolumes, whose(&caller, &owner))?;
-    let begun = Asking::begin::<KiteVolume>((&state, &caller, &owner), &once, &form).await?;
+    let begun = Asking::begin::<KiteVolume>(&state, &caller, &owner, &once, &form).await?;
     let asking = match begun {
-        Ok(asking) => asking,
-        Err(made) => return Ok(made),
+        Begun::Now(asking) => asking,
+        Begun::Before(made) => return Ok(made),
     };
     let others = all_of::<KiteVolume>(&state, &owner);
     let size = form.peek::<Bytes>("size");
-    let obstacles = without_room(&owner, &others, size.as_ref(), None);
-    let obstacles = obstacles.into_iter().collect();
-    let object = |NewVolume { name, spec }: NewVolume| KiteVolume::new(&name, spec);
-    let marked = (model(), asking.stamp.as_ref());
-    let made = owned::create(
-        (&state, &owner),
-        &mut form,
+    let new = New {
         input,
-        object,
-        obstacles,
-        marked,
-    )
-    .await;
-    asking.end(made).await
+        object: |NewVolume { name, spec }| KiteVolume::new(&name, spec),
+        obstacle: without_room(&owner, &others, size.as_ref(), None),
+        model: model(),
+    };
+    asking.create(&mut form, new).await
 }
 
 /// That the quota has no room for a volume of this size beside the others, or `instead_of` one of
@@ -228,19 +215,15 @@ async fn patch(
     condition: IfMatch,
     Sent { input, mut form }: Sent<Edit>,
 ) -> Result<Answer<VolumeView>, Problem> {
-    let Found {
-        object,
-        owner,
-        whose,
-    } = find::<KiteVolume>(&state, &caller, &name, owner.as_deref()).await?;
-    caller.require(Action::MakeVolumes, whose)?;
-    let volume = object.as_ref();
+    let make = Action::MakeVolumes;
+    let found = find_to::<KiteVolume>(make, &state, &caller, &name, owner.as_deref()).await?;
+    let volume = found.object.as_ref();
     if !form.is_faulty() {
         condition.check(volume)?;
     }
-    let others = all_of::<KiteVolume>(&state, &owner);
+    let all = all_of::<KiteVolume>(&state, &found.owner);
     let size = form.peek::<Bytes>("size");
-    let obstacle = without_room(&owner, &others, size.as_ref(), Some(volume));
+    let obstacle = without_room(&found.owner, &all, size.as_ref(), Some(volume));
     if form.is_faulty() || obstacle.is_some() {
         judge_edit::<Edit, _>(state.store(), &mut form, volume).await;
         refuse(&mut form, obstacle.into_iter().collect())?;
@@ -255,36 +238,7 @@ async fn patch(
             "the volume is being deleted: it cannot be changed any more",
         ));
     }
-    let (store, spec) = (state.store(), spec.into());
-    let copies = &state.caches().volumes;
-    match edit(store, copies, volume, &condition, &spec, &form).await {
-        Ok(edited) => Ok(answer(&state, &edited)),
-        Err(problem) => Err(whole_of_edit::<Edit, _>(store, &mut form, problem, volume).await),
-    }
-}
-
-/// `DELETE /api/v1/volumes/{name}`. One that a VM has, or is to have, stays: the VM would not
-/// start any more without it.
-async fn delete(
-    State(state): State<ApiState>,
-    caller: Caller,
-    Path(Named { name }): Path<Named>,
-    Query(Owner { owner }): Query<Owner>,
-    condition: IfMatch,
-) -> Result<Accepted<Deleting>, Problem> {
-    let Found {
-        object,
-        owner,
-        whose,
-    } = find::<KiteVolume>(&state, &caller, &name, owner.as_deref()).await?;
-    caller.require(Action::DeleteVolumes, whose)?;
-    if object.metadata.deletion_timestamp.is_none()
-        && let Some(why) = in_use(&state, &owner, &object)
-    {
-        condition.check(object.as_ref())?;
-        return Err(Problem::new(ProblemKind::Conflict, why));
-    }
-    owned::delete(&state, &caller, object.as_ref(), &condition).await
+    owned::edit::<Edit, _>(&state, volume, &condition, spec, &mut form).await
 }
 
 /// Which VM has a volume, or is to have it, and what to do about that.

@@ -41,13 +41,14 @@ use crate::{
     caches::Caches,
     notices::{forget_end, note_new_vm, note_vm_edit},
     owned::{
-        self, Asking, Owned, Owner, answer, find, find_owner, listed, name_taken, refusal, refuse,
-        wait_for_namespace,
+        self, Asking, Begun, Owned, Owner, answer, find, find_owner, listed, name_taken, refusal,
+        refuse, remove, wait_for_namespace,
     },
     policy::Action,
     state::ApiState,
     vm_fields::NewFields,
     vm_view::VmView,
+    vocabulary::VOCABULARY,
 };
 
 /// A VM that the caller may see, and whose it is.
@@ -57,6 +58,7 @@ impl Owned for KiteVirtualMachine {
     const WHAT: &'static str = "VM";
     const PATH: &'static str = "vms";
     const SEE: Action = Action::SeeVm;
+    const DELETE: Action = Action::DeleteVm;
     type View = VmView;
 
     fn copies(caches: &Caches) -> &Cache<Self> {
@@ -106,17 +108,6 @@ async fn list(
     Ok(Answer::new(items))
 }
 
-/// `GET /api/v1/vms/{name}`
-async fn get(
-    State(state): State<ApiState>,
-    caller: Caller,
-    Path(Named { name }): Path<Named>,
-    Query(Owner { owner }): Query<Owner>,
-) -> Result<Answer<VmView>, Problem> {
-    let found: Found = find(&state, &caller, &name, owner.as_deref()).await?;
-    Ok(answer(&state, found.object.as_ref()))
-}
-
 /// `POST /api/v1/vms`
 async fn create(
     State(state): State<ApiState>,
@@ -162,10 +153,10 @@ pub(crate) async fn make(
     if form.peek::<String>("domainPrefix").is_some() {
         check_base_domain(state, &mut form);
     }
-    let begun = Asking::begin::<KiteVirtualMachine>((state, caller, owner), &once, &form).await?;
+    let begun = Asking::begin::<KiteVirtualMachine>(state, caller, owner, &once, &form).await?;
     let asking = match begun {
-        Ok(asking) => asking,
-        Err(made) => return Ok(made),
+        Begun::Now(asking) => asking,
+        Begun::Before(made) => return Ok(made),
     };
     let stamp = asking.stamp.as_ref();
     let made = create_new(state, owner, new, &mut form, offer, stamp).await;
@@ -362,15 +353,10 @@ async fn delete(
     Query(Owner { owner }): Query<Owner>,
     condition: IfMatch,
 ) -> Result<Accepted<Deleting>, Problem> {
-    let Found {
-        object: vm,
-        owner,
-        whose,
-    } = find(&state, &caller, &name, owner.as_deref()).await?;
-    caller.require(Action::DeleteVm, whose)?;
-    let gone = owned::delete(&state, &caller, vm.as_ref(), &condition).await?;
+    let (found, gone): (Found, _) =
+        remove(&state, &caller, &name, owner.as_deref(), &condition).await?;
     // Now that no sweep keeps it again.
-    forget_end(&state, &owner, &vm).await;
+    forget_end(&state, &found.owner, &found.object).await;
     Ok(gone)
 }
 
@@ -400,6 +386,19 @@ async fn write(
     };
     let vms = &state.caches().vms;
     edit_noting(state.store(), vms, vm, condition, spec, &notes, form).await
+}
+
+/// Changes fields of the spec of `vm` for a request that has no fields of its own.
+async fn act(
+    state: &ApiState,
+    caller: &Caller,
+    vm: &KiteVirtualMachine,
+    condition: &IfMatch,
+    spec: &Value,
+) -> Result<Answer<VmView>, Problem> {
+    let form = Form::new(Map::new()).speaking(VOCABULARY);
+    let edited = write(state, caller, vm, condition, spec, &form).await?;
+    Ok(answer(state, &edited))
 }
 
 /// The login name that was asked for, if it is free, or one that is.

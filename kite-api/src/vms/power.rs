@@ -3,16 +3,15 @@
 use axum::extract::{Path, Query, State};
 use kite_core::crd::{KiteUser, KiteVirtualMachine, PowerState};
 use kite_identity::Caller;
-use kite_rest::{Answer, Form, IfMatch, Named, Problem, ProblemKind};
-use serde_json::{Value, json};
+use kite_rest::{Answer, IfMatch, Named, Problem, ProblemKind};
+use serde_json::json;
 
-use super::{Found, obstacles, write};
+use super::{Found, act, obstacles};
 use crate::{
-    owned::{Owner, answer, find},
+    owned::{Owner, find_to},
     policy::Action,
     state::ApiState,
     vm_view::VmView,
-    vocabulary::VOCABULARY,
 };
 
 /// `POST /api/v1/vms/{name}/start`
@@ -25,7 +24,7 @@ pub(super) async fn start(
 ) -> Result<Answer<VmView>, Problem> {
     let Found {
         object: vm, owner, ..
-    } = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
+    } = find_to(Action::PowerVm, &state, &caller, &name, owner.as_deref()).await?;
     require_effect(&vm, &owner)?;
     let is_idle = vm.status.as_ref().is_some_and(|it| it.idle.is_some());
     // One that is idle is off though it is to be on: any edit starts it, and
@@ -35,7 +34,7 @@ pub(super) async fn start(
     } else {
         json!({ "powerState": PowerState::On })
     };
-    power(&state, &caller, &vm, &condition, &spec).await
+    act(&state, &caller, &vm, &condition, &spec).await
 }
 
 /// `POST /api/v1/vms/{name}/stop`
@@ -46,9 +45,10 @@ pub(super) async fn stop(
     Query(Owner { owner }): Query<Owner>,
     condition: IfMatch,
 ) -> Result<Answer<VmView>, Problem> {
-    let Found { object: vm, .. } = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
+    let Found { object: vm, .. } =
+        find_to(Action::PowerVm, &state, &caller, &name, owner.as_deref()).await?;
     let spec = json!({ "powerState": PowerState::Off });
-    power(&state, &caller, &vm, &condition, &spec).await
+    act(&state, &caller, &vm, &condition, &spec).await
 }
 
 /// `POST /api/v1/vms/{name}/restart`
@@ -61,7 +61,7 @@ pub(super) async fn restart(
 ) -> Result<Answer<VmView>, Problem> {
     let Found {
         object: vm, owner, ..
-    } = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
+    } = find_to(Action::PowerVm, &state, &caller, &name, owner.as_deref()).await?;
     require_effect(&vm, &owner)?;
     if vm.spec.power_state == PowerState::Off {
         return Err(Problem::new(
@@ -70,22 +70,11 @@ pub(super) async fn restart(
         ));
     }
     let spec = json!({ "restartedAt": now() });
-    power(&state, &caller, &vm, &condition, &spec).await
+    act(&state, &caller, &vm, &condition, &spec).await
 }
 
 fn now() -> String {
     jiff::Timestamp::now().to_string()
-}
-
-async fn find_to_power(
-    state: &ApiState,
-    caller: &Caller,
-    name: &str,
-    owner: Option<&str>,
-) -> Result<Found, Problem> {
-    let found: Found = find(state, caller, name, owner).await?;
-    caller.require(Action::PowerVm, found.whose)?;
-    Ok(found)
 }
 
 /// Refuses to start what would stay off. Of what is being deleted that is told below.
@@ -94,16 +83,4 @@ fn require_effect(vm: &KiteVirtualMachine, owner: &KiteUser) -> Result<(), Probl
         return Ok(());
     }
     obstacles::to_running(vm, owner, jiff::Timestamp::now()).map_or(Ok(()), Err)
-}
-
-async fn power(
-    state: &ApiState,
-    caller: &Caller,
-    vm: &KiteVirtualMachine,
-    condition: &IfMatch,
-    spec: &Value,
-) -> Result<Answer<VmView>, Problem> {
-    let form = Form::new(serde_json::Map::new()).speaking(VOCABULARY);
-    let edited = write(state, caller, vm, condition, spec, &form).await?;
-    Ok(answer(state, &edited))
 }

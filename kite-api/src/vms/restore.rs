@@ -14,16 +14,15 @@ use kite_identity::Caller;
 use kite_rest::{Answer, Form, IfMatch, Input, Named, Problem, ProblemKind, Sent};
 use kube::ResourceExt as _;
 use schemars::{JsonSchema as _, Schema, SchemaGenerator};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Found, obstacles, write};
+use super::{Found, act, obstacles, write};
 use crate::{
-    owned::{self, Owner, all_of, answer, find},
+    owned::{self, Owner, all_of, answer, find_to},
     policy::Action,
     snapshots::{is_ready, is_taken_of, unusable},
     state::ApiState,
     vm_view::VmView,
-    vocabulary::VOCABULARY,
 };
 
 /// How far ahead of our clock that of whoever asked before may be: what is asked for later than
@@ -129,11 +128,9 @@ pub(super) async fn cancel(
     if let Some(why) = carried_out(vm) {
         return Err(Problem::new(ProblemKind::Conflict, why));
     }
-    let form = Form::new(Map::new()).speaking(VOCABULARY);
     let condition = condition.as_found(vm);
     let spec = json!({ "restore": null });
-    let edited = write(&state, &caller, vm, &condition, &spec, &form).await?;
-    Ok(answer(&state, &edited))
+    act(&state, &caller, vm, &condition, &spec).await
 }
 
 /// The VM as the API server has it: what is decided here rests on its status, and on what was
@@ -144,8 +141,7 @@ async fn find_now(
     name: &str,
     owner: Option<&str>,
 ) -> Result<Found, Problem> {
-    let mut found: Found = find(state, caller, name, owner).await?;
-    caller.require(Action::RestoreVm, found.whose)?;
+    let mut found: Found = find_to(Action::RestoreVm, state, caller, name, owner).await?;
     let key = ObjectKey::of(found.object.as_ref());
     let now = state.cluster().get_opt::<KiteVirtualMachine>(&key).await?;
     let now = now.ok_or_else(|| Problem::not_found("VM", name))?;

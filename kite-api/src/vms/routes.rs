@@ -4,17 +4,18 @@ use aide::axum::{
     ApiRouter,
     routing::{get_with, post_with},
 };
+use kite_core::crd::KiteVirtualMachine;
 use kite_rest::{
     ProblemKind::{Conflict, NotFound, QuotaExceeded, Taken},
     openapi::about,
 };
 
 use super::{
-    create, delete, get, list, patch,
+    create, delete, list, patch,
     power::{restart, start, stop},
     restore::{cancel, restore},
 };
-use crate::state::ApiState;
+use crate::{owned, state::ApiState};
 
 const TAG: &str = "vms";
 
@@ -35,25 +36,28 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
         )
         .api_route(
             "/vms/{name}",
-            get_with(get, about(TAG, "getVm", "See a VM", &[NotFound]))
-                .patch_with(
-                    patch,
-                    about(
-                        TAG,
-                        "editVm",
-                        "Change a VM",
-                        &[NotFound, Taken, QuotaExceeded, Conflict],
-                    ),
-                )
-                .delete_with(
-                    delete,
-                    about(
-                        TAG,
-                        "deleteVm",
-                        "Delete a VM and its disk",
-                        &[NotFound, Conflict],
-                    ),
+            get_with(
+                owned::get::<KiteVirtualMachine>,
+                about(TAG, "getVm", "See a VM", &[NotFound]),
+            )
+            .patch_with(
+                patch,
+                about(
+                    TAG,
+                    "editVm",
+                    "Change a VM",
+                    &[NotFound, Taken, QuotaExceeded, Conflict],
                 ),
+            )
+            .delete_with(
+                delete,
+                about(
+                    TAG,
+                    "deleteVm",
+                    "Delete a VM and its disk",
+                    &[NotFound, Conflict],
+                ),
+            ),
         )
         .api_route(
             "/vms/{name}/start",
