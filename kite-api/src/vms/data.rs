@@ -43,6 +43,8 @@ pub(super) async fn check_source(
         form.error(FIELD, format!("cannot be used: {why}; choose another"));
         return Ok(());
     }
+    let size = snapshot.status.as_ref().and_then(|it| it.size.as_ref());
+    let too_large = size.filter(|size| disk.as_ref().is_some_and(|it| it < size));
     match image_of(state, owner, &snapshot) {
         // It may be gone.
         Some(own) if image.as_ref().is_some_and(|it| *it != own) => {
@@ -53,12 +55,9 @@ pub(super) async fn check_source(
         }
         Some(_) => {}
         // It is not known yet.
-        None => check_image(state, form, image, disk.clone()),
+        None => check_image(state, form, image, disk),
     }
-    let status = snapshot.status.as_ref();
-    if let Some(size) = status.and_then(|it| it.size.as_ref())
-        && disk.is_some_and(|it| it < *size)
-    {
+    if let Some(size) = too_large {
         form.error(
             "disk",
             format!("is too small for the snapshot {name:?}: write at least {size}"),
@@ -128,11 +127,11 @@ pub(super) async fn check_volumes(
             continue;
         }
         // One that goes has given it back, and cannot be edited any more.
-        let others = vms.iter().filter(|vm| {
+        let mut others = vms.iter().filter(|vm| {
             let is_other = own.is_none_or(|own| own.uid() != vm.uid());
             is_other && vm.metadata.deletion_timestamp.is_none()
         });
-        if let Some(other) = others.into_iter().find(|vm| lists(vm, volume)) {
+        if let Some(other) = others.find(|vm| lists(vm, volume)) {
             form.error(
                 &field,
                 format!(
