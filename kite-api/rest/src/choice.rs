@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::JsonSchema;
 use serde::{Deserialize as _, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
+    described_as::described_as,
     field::Field,
     shape::{Shape, schema_of},
 };
@@ -47,37 +48,9 @@ impl<T: JsonSchema + DeserializeOwned> Field for SomeOf<T> {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for OneOf<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
+described_as!(OneOf<T> as T);
 
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for SomeOf<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        Vec::<T>::schema_name()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        Vec::<T>::json_schema(generator)
-    }
-}
+described_as!(SomeOf<T> as Vec<T>);
 
 #[cfg(test)]
 mod tests {

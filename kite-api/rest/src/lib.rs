@@ -54,6 +54,7 @@ pub mod budget;
 pub mod cache;
 mod choice;
 pub mod cookie;
+mod described_as;
 mod end;
 mod field;
 mod form;

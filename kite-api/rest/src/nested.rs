@@ -4,11 +4,12 @@
 
 use std::{borrow::Cow, marker::PhantomData};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::{
+    described_as::described_as,
     field::Field,
     shape::{Fault, Shape, schema_of},
 };
@@ -22,23 +23,7 @@ pub struct Listed<T>(pub Vec<Map<String, Value>>, PhantomData<T>);
 /// An object, or a list, as a whole: what it does not name is not there.
 pub struct Whole<T>(pub T);
 
-impl<T: JsonSchema> JsonSchema for Whole<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
-    }
-}
+described_as!(Whole<T> as T);
 
 impl<T: JsonSchema + DeserializeOwned> Field for Whole<T> {
     fn expected() -> Cow<'static, str> {
@@ -54,19 +39,7 @@ impl<T: JsonSchema + DeserializeOwned> Field for Whole<T> {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for Partial<T> {
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
-    }
-}
+described_as!(Partial<T> as T);
 
 impl<T: JsonSchema> Field for Partial<T> {
     fn expected() -> Cow<'static, str> {
@@ -85,19 +58,7 @@ impl<T: JsonSchema> Field for Partial<T> {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for Listed<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        Vec::<T>::schema_name()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        Vec::<T>::json_schema(generator)
-    }
-}
+described_as!(Listed<T> as Vec<T>);
 
 impl<T: JsonSchema + DeserializeOwned> Field for Listed<T> {
     fn expected() -> Cow<'static, str> {

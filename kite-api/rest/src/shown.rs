@@ -1,10 +1,11 @@
 //! [`Shown`]: a view that was written down before it was asked for.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
+
+use crate::described_as::described_as;
 
 /// A `T`, as JSON already where that was done ahead.
 pub struct Shown<T>(Inner<T>);
@@ -33,20 +34,4 @@ impl<T: Serialize> Serialize for Shown<T> {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for Shown<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
-    }
-}
+described_as!(Shown<T> as T);

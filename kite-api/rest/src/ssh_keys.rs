@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use kite_core::public_key::{PublicKey, PublicKeyError};
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value;
 
 use crate::{
+    described_as::described_as,
     field::Field,
     shape::{Fault, FaultKind, faults_by_schema},
 };
@@ -14,19 +14,7 @@ use crate::{
 /// Public keys that can log in, each in one line as `authorized_keys` files have it.
 pub struct SshKeys(pub Vec<String>);
 
-impl JsonSchema for SshKeys {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        Vec::<String>::schema_name()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        Vec::<String>::json_schema(generator)
-    }
-}
+described_as!(SshKeys as Vec<String>);
 
 impl Field for SshKeys {
     fn expected() -> Cow<'static, str> {
