@@ -4,6 +4,7 @@
 
 mod account;
 mod alike;
+mod at_once;
 mod audit;
 mod audit_reads;
 mod bad_input;
@@ -40,9 +41,11 @@ mod shared_address;
 mod sign_in;
 mod since_password;
 mod snapshots;
+mod starting;
 mod tokens;
 mod totp;
 mod unread_settings;
+mod unreadable;
 mod users;
 mod vm_history;
 mod vm_recordings;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     demand::set_up,
-    intake::lax,
+    unreadable::lax,
     world::{Answer, PASSWORD, TOKEN, World},
 };
 
