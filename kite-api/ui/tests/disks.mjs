@@ -149,6 +149,27 @@ const a_volume_is_made_and_a_vm_has_it = () =>
     await says(page, "You have no volumes.");
   });
 
+const volumes_of_all_accounts_are_seen = async () => {
+  const bob = await tokenOf("bob");
+  await api("POST", "/volumes", bob, { name: "photos", size: "2Gi" });
+  await scene({ user: "bob" }, async (page) => {
+    await page.goto("/disks");
+    await button(page, "Edit photos").click();
+    await page.getByRole("dialog").locator(".switch").click();
+    await page.getByRole("dialog").getByRole("button", { name: "Save" }).click();
+    await row(page, "Volumes", /^photos/).getByText("outlives the account").waitFor();
+  });
+  await scene({ user: "ann" }, async (page) => {
+    await page.goto("/admin/volumes");
+    await row(page, "All volumes", /^photos/).getByText("outlives the account").waitFor();
+    await accessible(page, "all volumes");
+    await button(page, "Delete photos").click();
+    await page.getByRole("dialog").getByRole("textbox").fill("photos");
+    await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
+    await row(page, "All volumes", /^photos/).waitFor({ state: "detached" });
+  });
+};
+
 const what_was_made_goes = async () => {
   const token = await tokenOf("ann");
   for (const name of ["copy", VM]) await api("DELETE", `/vms/${name}`, token);
@@ -160,5 +181,6 @@ export default {
   a_schedule_is_set_and_taken_away,
   a_vm_is_made_of_a_snapshot,
   a_volume_is_made_and_a_vm_has_it,
+  volumes_of_all_accounts_are_seen,
   what_was_made_goes,
 };

@@ -14,6 +14,7 @@ const PAGES = [
   ["/admin", "Overview", "현황"],
   ["/admin/users", "Users", "사용자"],
   ["/admin/vms", "All VMs", "모든 VM"],
+  ["/admin/volumes", "All volumes", "모든 볼륨"],
   ["/admin/sessions", "Sessions in VMs", "VM 접속 세션"],
   ["/admin/images", "Images", "이미지"],
   ["/admin/offers", "Offers to users", "VM 제공"],

@@ -48,7 +48,7 @@ pub struct KiteVolumeSpec {
     #[schemars(length(max = 1024))]
     pub description: Option<String>,
     /// What becomes of it when its owner's account is deleted.
-    #[serde(default, skip_serializing_if = "OnAccountDeletion::is_default")]
+    #[serde(default)]
     pub on_account_deletion: OnAccountDeletion,
     /// Which fields of what is stored cannot be read, and why: what is here in their
     /// place is a stand-in. Never written.
@@ -72,12 +72,6 @@ pub enum OnAccountDeletion {
     /// It stays, and the account's name and namespace with it, until an administrator has
     /// deleted it.
     Keep,
-}
-
-impl OnAccountDeletion {
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 impl KiteVolumeSpec {

@@ -111,8 +111,8 @@ fn next(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, Wa
                 .collect();
             return (steps, Waiting::For("the user's VMs to go"));
         }
-        if ours == Some(Standing::Ours) && seen.volumes.iter().any(KiteVolume::outlives_account) {
-            return keep(&seen.volumes);
+        if ours == Some(Standing::Ours) && !seen.volumes.is_empty() {
+            return part(&seen.volumes);
         }
         let steps = match (&seen.namespace, ours) {
             (Some(stored), Some(Standing::Ours)) => {
@@ -130,18 +130,20 @@ fn next(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, Wa
     (steps, Waiting::For("nothing"))
 }
 
-/// Keeps the volumes that outlive the account, and with them the namespace; the others go.
-fn keep(volumes: &[KiteVolume]) -> (Vec<Step>, Waiting) {
+/// Has volumes go, each as it was seen: somebody may say right now that it is to outlive the
+/// account. Those that do are kept, and with them the namespace.
+fn part(volumes: &[KiteVolume]) -> (Vec<Step>, Waiting) {
     let (kept, others): (Vec<_>, Vec<_>) = volumes.iter().partition(|it| it.outlives_account());
     let others = others
         .into_iter()
         .filter(|it| it.metadata.deletion_timestamp.is_none());
-    // Somebody may say right now that one is to be kept.
     let delete = |it: &KiteVolume| Step::Change(Change::DeleteUnchanged(it.clone().into()));
-    let mut names: Vec<_> = kept.iter().map(|it| it.name_any()).collect();
-    names.sort_unstable();
-    (
-        others.map(delete).collect(),
-        Waiting::Kept(names.join(", ")),
-    )
+    let waiting = if kept.is_empty() {
+        Waiting::For("the user's volumes to go")
+    } else {
+        let mut names: Vec<_> = kept.iter().map(|it| it.name_any()).collect();
+        names.sort_unstable();
+        Waiting::Kept(names.join(", "))
+    };
+    (others.map(delete).collect(), waiting)
 }

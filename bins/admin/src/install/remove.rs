@@ -30,6 +30,7 @@ use kube::{
     },
 };
 use serde::Serialize;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::{
@@ -212,8 +213,11 @@ pub async fn remove(
         for kind in &workloads {
             removal.clear(kind, Which::BesideController).await?;
         }
+        let keeps = ("onAccountDeletion", json!("Keep"), json!("Delete"));
+        removal.let_go(&kind::<KiteVolume>(), keeps).await?;
         removal.clear(&kind::<KiteUser>(), Which::All).await?;
-        removal.unprotect_snapshots().await?;
+        let protects = ("protected", json!(true), json!(false));
+        removal.let_go(&kind::<KiteSnapshot>(), protects).await?;
         for kind in [
             kind::<KiteSnapshot>(),
             kind::<KiteVirtualMachine>(),
@@ -359,25 +363,29 @@ impl<'a, T: FnMut(&ObjectName, Removed)> Removal<'a, T> {
         Ok(())
     }
 
-    /// Lets go what would wait for its owner's word, where all data is to go.
-    async fn unprotect_snapshots(&self) -> Result<(), Error> {
-        let kind = kind::<KiteSnapshot>();
-        let loose = serde_json::json!({"spec": {"protected": false}});
-        for object in self.find(&kind, Which::All).await? {
-            if self.dry_run || object.data["spec"]["protected"] != true {
+    /// Lets go what would wait for somebody's word, where all data is to go: what has this in
+    /// place of `field` in its spec is to have `loose`.
+    async fn let_go(
+        &self,
+        kind: &ApiResource,
+        (field, held, loose): (&str, Value, Value),
+    ) -> Result<(), Error> {
+        let patch = json!({"spec": {field: loose}});
+        for object in self.find(kind, Which::All).await? {
+            if self.dry_run || object.data["spec"][field] != held {
                 continue;
             }
             let namespace = object.namespace().unwrap_or_default();
             let api: Api<DynamicObject> =
-                Api::namespaced_with(self.client.clone(), &namespace, &kind);
-            let patch = Patch::Merge(&loose);
+                Api::namespaced_with(self.client.clone(), &namespace, kind);
+            let patch = Patch::Merge(&patch);
             let done = api
                 .patch(&object.name_any(), &PatchParams::default(), &patch)
                 .await;
             match done {
                 Ok(_) => {}
                 Err(error) if is_absent(&error) => {}
-                Err(error) => return Err(Error::of(&ObjectName::found(&kind, &object), error)),
+                Err(error) => return Err(Error::of(&ObjectName::found(kind, &object), error)),
             }
         }
         Ok(())

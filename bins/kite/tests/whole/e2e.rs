@@ -18,7 +18,10 @@ use k8s_openapi::{
 };
 use kite_core::{
     cdi::DataVolume,
-    crd::{KiteImage, KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineSpec, VmPhase},
+    crd::{
+        KiteImage, KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineSpec, KiteVolume,
+        KiteVolumeSpec, OnAccountDeletion, VmPhase,
+    },
     kubevirt::VirtualMachine,
     names,
 };
@@ -323,6 +326,15 @@ fn takes_up_what_was_left_and_takes_it_away(cluster: &Cluster, machine: &Virtual
     });
     let still: VirtualMachine = cluster.find(namespace, "web").unwrap();
     assert_eq!(still.metadata.uid, machine.metadata.uid, "another machine");
+
+    // Whoever deletes all users means this one, too.
+    let volumes = Api::<KiteVolume>::namespaced(cluster.client.clone(), namespace);
+    let mut kept = KiteVolume::new("kept", KiteVolumeSpec::new("1Gi".parse().unwrap()));
+    kept.spec.on_account_deletion = OnAccountDeletion::Keep;
+    let made = cluster
+        .runtime
+        .block_on(volumes.create(&PostParams::default(), &kept));
+    made.unwrap();
 
     let wrong = cluster.kite(&["uninstall", "--delete-users-and-disks=default"]);
     assert_eq!(wrong.status.code(), Some(1), "{}", show(&wrong));

@@ -125,8 +125,11 @@ export const deleteSnapshot = (snapshot: Ref) => ask(client.DELETE("/api/v1/snap
 
 export const listVolumes = (owner: string | undefined) =>
   all<Volume>((query) => ask(client.GET("/api/v1/volumes", { params: { query: { ...query, ...of(owner) } } })));
-export const createVolume = (body: Sent<"NewVolume">) =>
-  ask(client.POST("/api/v1/volumes", { body: whole<"NewVolume">(body), params: once() }));
+/** Everybody's. */
+export const listAllVolumes = () =>
+  all<Volume>((query) => ask(client.GET("/api/v1/volumes", { params: { query: { ...query, all: true } } })));
+export const createVolume = (owner: string | undefined, body: Sent<"NewVolume">) =>
+  ask(client.POST("/api/v1/volumes", { body: whole<"NewVolume">(body), params: { query: of(owner), ...once() } }));
 export const editVolume = (volume: Ref, body: Sent<"VolumeEdit">, etag?: string) =>
   ask(client.PATCH("/api/v1/volumes/{name}", { params: editParams(volume, etag), body: whole<"VolumeEdit">(body) }));
 export const deleteVolume = (volume: Ref) => ask(client.DELETE("/api/v1/volumes/{name}", vmParams(volume)));

@@ -154,6 +154,13 @@ export const useVolumes = (owner: string | undefined) =>
     queryFn: () => calls.listVolumes(owner),
     refetchInterval: useDisksNews(owner),
   });
+/** Everybody's. */
+export const useAllVolumes = () =>
+  useQuery({
+    queryKey: [...keys.volumes, "all"],
+    queryFn: calls.listAllVolumes,
+    refetchInterval: useDisksNews("all"),
+  });
 /** Has snapshots and volumes be asked for again. */
 export const refetchDisks = () =>
   Promise.all([keys.snapshots, keys.volumes].map((queryKey) => queries.invalidateQueries({ queryKey })));

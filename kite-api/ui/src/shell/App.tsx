@@ -24,6 +24,7 @@ const AccountPage = lazy(() => import("../pages/account/AccountPage"));
 const OverviewPage = lazy(() => import("../pages/admin/OverviewPage"));
 const UsersPage = lazy(() => import("../pages/admin/UsersPage"));
 const AllVmsPage = lazy(() => import("../pages/admin/AllVmsPage"));
+const AllVolumesPage = lazy(() => import("../pages/admin/AllVolumesPage"));
 const SessionsPage = lazy(() => import("../pages/admin/SessionsPage"));
 const ImagesPage = lazy(() => import("../pages/admin/ImagesPage"));
 const AdminOffersPage = lazy(() => import("../pages/admin/OffersPage"));
@@ -66,6 +67,7 @@ export function App() {
           <Route path="offers" element={<OffersPage />} />
           <Route path="account" element={<AccountPage />} />
           <Route path="admin/vms" element={<AllVmsPage />} />
+          <Route path="admin/volumes" element={<AllVolumesPage />} />
           <Route path="admin/sessions" element={<SessionsPage />} />
           <Route path="admin" element={<AdminOnly />}>
             <Route index element={<OverviewPage />} />

@@ -41,6 +41,7 @@ const ADMIN: readonly Place[] = [
   { to: "/admin", label: "nav.overview", icon: ChartColumn },
   { to: "/admin/users", label: "nav.users", icon: Users },
   ALL_VMS,
+  { to: "/admin/volumes", label: "nav.allVolumes", icon: HardDrive },
   SESSIONS,
   { to: "/admin/images", label: "nav.images", icon: Disc3 },
   { to: "/admin/offers", label: "nav.adminOffers", icon: Gift },

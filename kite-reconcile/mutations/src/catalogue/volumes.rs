@@ -52,8 +52,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "deletes the namespace of an account whose volumes are to be kept",
         file: USER,
         edits: &[(
-            "&& seen.volumes.iter().any(KiteVolume::outlives_account)",
-            "&& seen.volumes.is_empty()",
+            "&& !seen.volumes.is_empty() {",
+            "&& seen.volumes.iter().any(|it| !it.outlives_account()) {",
         )],
         first: (Scenarios, "volumes::account::one_that_is_to_be_kept"),
     },
@@ -62,8 +62,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "keeps all volumes of an account where one is to be kept",
         file: USER,
         edits: &[(
-            "others.map(delete).collect(),",
-            "others.map(delete).take(0).collect(),",
+            "(others.map(delete).collect(), waiting)",
+            "(others.map(delete).take(0).collect(), waiting)",
         )],
         first: (Scenarios, "volumes::account::one_that_is_to_be_kept"),
     },

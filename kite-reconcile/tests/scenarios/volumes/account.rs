@@ -1,8 +1,9 @@
 //! What becomes of volumes when their owner's account is deleted.
 
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
-use kite_core::crd::{
-    KiteReservation, KiteUser, KiteVirtualMachine, KiteVolume, OnAccountDeletion,
+use kite_core::{
+    cluster::{Cluster as _, FieldManager, ObjectKey},
+    crd::{KiteReservation, KiteUser, KiteVirtualMachine, KiteVolume, OnAccountDeletion},
 };
 use kube::ResourceExt;
 use serde_json::json;
@@ -99,4 +100,24 @@ fn one_whose_fate_cannot_be_read_is_kept() {
     let volume: KiteVolume = serde_json::from_value(stored).unwrap();
     assert!(volume.unreadable().is_some());
     assert!(volume.outlives_account());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_keeps_one_at_the_last_moment_keeps_it() {
+    let world = world().await;
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    let cluster = world.cluster.clone();
+    world.meanwhile("delete unchanged KiteVolume", async move {
+        let keep = json!({"spec": {"onAccountDeletion": "Keep"}});
+        let key = ObjectKey::namespaced(ANN, "data");
+        let by = FieldManager::new("somebody");
+        let edited = cluster.merge_patch::<KiteVolume>(by, &key, &keep).await;
+        edited.unwrap();
+    });
+    world.delete(&ann).await;
+    world.settle().await;
+    assert!(!world.meanwhile_is_left());
+    assert_eq!(of_account(&world).await.0, "VolumesKept");
+    let data = volume(&world, "data").await;
+    assert_eq!(data.metadata.deletion_timestamp, None);
 }

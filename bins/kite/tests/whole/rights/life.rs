@@ -561,8 +561,23 @@ fn end(stage: &Stage, boss: &str, ann: &str, vms: &[&str; 2]) {
         (404, _) => Ok(()),
         (status, vm) => Err(format!("{status} {vm}")),
     });
+    for (name, fate) in [("left", "Keep"), ("taken-along", "Delete")] {
+        let body = json!({"name": name, "size": "1Gi", "onAccountDeletion": fate});
+        platform.curl_ok(201, "POST", "/api/v1/volumes", Some(ann), Some(&body));
+    }
     stage.ann_goes();
     platform.curl_ok(202, "DELETE", "/api/v1/admin/users/ann", Some(boss), None);
+    eventually("the account waits", || {
+        let reason = "jsonpath={.status.conditions[?(@.type=='Ready')].reason}";
+        let seen = platform.kubectl_ok(&["get", "kiteuser", "ann", "-o", reason]);
+        if seen == "VolumesKept" {
+            Ok(())
+        } else {
+            Err(seen)
+        }
+    });
+    let left = "/api/v1/volumes/left?owner=ann";
+    platform.curl_ok(202, "DELETE", left, Some(boss), None);
     let gone = |what: &[&str]| {
         eventually(&format!("{what:?} is gone"), || {
             let output = platform.kubectl(&[&["get"], what].concat());

@@ -17,7 +17,7 @@ export function NewVolume({ onClose }: { onClose: () => void }) {
   const toast = useToast();
   const send = async (data: FormData) => {
     const name = given(data, "name") ?? "";
-    await calls.createVolume({
+    await calls.createVolume(undefined, {
       name,
       size: given(data, "size"),
       description: given(data, "description"),
