@@ -289,6 +289,7 @@ const said = {
   "write a host name or an address, such as ssh.example.org": "ssh.example.org와 같은 호스트 이름이나 주소를 입력하세요.",
   "write LoadBalancer or NodePort": "LoadBalancer나 NodePort를 입력하세요.",
   "write Cluster or Local": "Cluster나 Local을 입력하세요.",
+  "write Delete or Keep": "Delete나 Keep을 입력하세요.",
   "write labels such as www: lowercase letters, digits and hyphens, at most 256 of them":
     "www와 같은 라벨을 256개까지 입력하세요. 소문자, 숫자, 하이픈만 쓸 수 있습니다.",
   "write networks such as 198.51.100.0/24, at most 64": "198.51.100.0/24와 같은 네트워크를 64개까지 입력하세요.",
