@@ -13,8 +13,8 @@ pub(crate) struct Amount {
     pub(crate) what: &'static str,
     pub(crate) grows: bool,
     pub(crate) asked: u64,
-    /// As it was asked for.
-    pub(crate) value: Value,
+    /// As it was asked for; absent where that follows from something else.
+    pub(crate) value: Option<Value>,
     /// By what else the owner has of it.
     pub(crate) used: u64,
     pub(crate) limit: u64,
@@ -52,7 +52,7 @@ impl Amount {
         };
         FieldError {
             field: self.field.to_owned(),
-            value: Some(self.value),
+            value: self.value,
             message: format!(
                 "is more {} than is left of the quota: {left} of {}",
                 self.what, self.limit_text

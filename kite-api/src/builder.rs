@@ -265,7 +265,10 @@ impl ApiStateBuilder {
         let cluster =
             KubeCluster::new(self.client.clone()).with_field_manager(kite_core::managers::API);
         let store = Arc::new(Store::new(
-            Audited::new(cluster.clone(), Arc::clone(&caches) as _),
+            Audited::new(
+                cluster.clone().refusing_unknown_fields(),
+                Arc::clone(&caches) as _,
+            ),
             kite_core::managers::API,
         ));
         let accounts = Accounts::new(Arc::clone(&store), caches.of_accounts().clone(), settings)

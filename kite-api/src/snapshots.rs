@@ -221,7 +221,7 @@ fn without_room(
         what: "disk in snapshots",
         grows: true,
         asked: size.bytes(),
-        value: size.to_string().into(),
+        value: None,
         used: others.iter().map(|it| it.charge()).sum(),
         limit: limit.bytes(),
         limit_text: limit.to_string(),

@@ -180,7 +180,7 @@ fn without_room(
         // Who is above a quota that was lowered may still edit the rest.
         grows: instead_of.is_none_or(|old| *size > old.spec.size),
         asked: size.bytes(),
-        value: size.to_string().into(),
+        value: Some(size.to_string().into()),
         used: others.map(|it| taken(it)).sum(),
         limit: limit.bytes(),
         limit_text: limit.to_string(),
@@ -257,6 +257,8 @@ fn in_use(state: &ApiState, owner: &KiteUser, volume: &KiteVolume) -> Option<Str
         ));
     }
     let attached = volume.status.as_ref()?.attached_to.as_ref()?;
+    // Of one that was taken away by force nobody takes that back.
+    vms.iter().find(|vm| vm.name_any() == attached.vm)?;
     Some(format!(
         "the VM {:?} still has it, until it has stopped or restarted: delete it then",
         attached.vm

@@ -11,7 +11,7 @@ use kite_admin::{
     doctor::{Aim, Report, State, examine, may_install},
     install::{
         Data, Memory, apply, first_admin, is_installed, named_certificate, page, prune, recall,
-        remove, require_here, wait_until_ready,
+        remove, require_here, require_no_field_dropped, wait_until_ready,
     },
 };
 use kite_core::names;
@@ -104,6 +104,9 @@ pub(crate) async fn install(
     // First of all that is in the namespace: a run that breaks off is repeated as it was.
     let at = manifests.partition_point(|it| matches!(it, Manifest::Namespace(_)));
     manifests.insert(at, memory.manifest(namespace)?);
+    if !options.allow_downgrade {
+        require_no_field_dropped(&client, &manifests).await?;
+    }
     let dry_run = options.dry_run == DryRun::Server;
     let mut told = Told::new(options.output, manifests.len());
     if !options.without_doctor {

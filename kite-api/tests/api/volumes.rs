@@ -1,10 +1,12 @@
 //! Volumes over HTTP, and VMs that have them.
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kite_core::{
     cluster::Cluster as _,
     crd::{AccessLevel, KiteUser, KiteUserSpec, KiteUserStatus, UserPhase},
     managers::CONTROLLER,
 };
+use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
 
 use crate::{
@@ -42,6 +44,56 @@ async fn a_volume_from_creation_to_deletion() {
     let gone = world.delete(DATA, &ann).await;
     assert_eq!(gone.status, 202, "{gone:?}");
     world.get(DATA, &ann).await.is_problem(404, "not-found");
+}
+
+/// An API server drops a field that its definitions lack, and says that all was done.
+#[tokio::test]
+async fn what_an_older_definition_would_drop_is_not_said_to_be_done() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let plain = json!({"name": "data", "size": "2Gi"});
+    let made = world.post(VOLUMES, &ann, plain.clone()).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let definitions: Api<CustomResourceDefinition> = Api::all(world.fake.client());
+    let name = "kitevolumes.hy3ons.github.io";
+    let mut older = definitions.get(name).await.unwrap();
+    let schema = older.spec.versions[0].schema.as_mut().unwrap();
+    let schema = schema.open_api_v3_schema.as_mut().unwrap();
+    let spec = schema.properties.as_mut().unwrap().get_mut("spec").unwrap();
+    let fields = spec.properties.as_mut().unwrap();
+    fields.remove("onAccountDeletion").unwrap();
+    let params = PostParams::default();
+    definitions.replace(name, &params, &older).await.unwrap();
+
+    let kept = json!({"name": "kept", "size": "2Gi", "onAccountDeletion": "Keep"});
+    let keep = json!({"onAccountDeletion": "Keep"});
+    for answer in [
+        world.post(VOLUMES, &ann, kept).await,
+        world.patch(DATA, &ann, keep).await,
+    ] {
+        answer.is_problem(503, "unavailable");
+        let told = answer.text("/detail");
+        assert!(
+            told.contains("spec.onAccountDeletion") && told.contains("kite crds"),
+            "{told}"
+        );
+    }
+    assert_eq!(world.get(VOLUMES, &ann).await.names(), ["data"]);
+    let grown = world.patch(DATA, &ann, json!({"size": "3Gi"})).await;
+    assert_eq!(grown.text("/size"), "3Gi", "{grown:?}");
+}
+
+/// Its VM was taken away without its finalizer, so that nobody says that it let go.
+#[tokio::test]
+async fn a_vm_that_is_not_there_keeps_no_volume() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let disk = json!({"name": "data-volume", "claimUid": "c-1", "size": "2Gi"});
+    let attached = json!({"vm": "web", "uid": "v-1"});
+    let status = json!({"phase": "Attached", "disk": disk, "attachedTo": attached});
+    volume(&world, "ann", "data", status).await;
+    let gone = world.delete(DATA, &ann).await;
+    assert_eq!(gone.status, 202, "{gone:?}");
 }
 
 #[tokio::test]
@@ -192,6 +244,8 @@ async fn a_vm_has_volumes_that_are_there_and_nobody_else_s() {
 async fn a_volume_that_a_guest_still_has_stays() {
     let world = World::new().await;
     let ann = world.user("ann", AccessLevel::User).await;
+    let made = world.post(VMS, &ann, new_vm("web")).await;
+    assert_eq!(made.status, 201, "{made:?}");
     let status = json!({"phase": "Attached", "attachedTo": {"vm": "web", "uid": "u-1"}});
     volume(&world, "ann", "data", status).await;
     let refused = world.delete(DATA, &ann).await;

@@ -163,6 +163,10 @@ const volumes_of_all_accounts_are_seen = async () => {
     await page.goto("/admin/volumes");
     await row(page, "All volumes", /^photos/).getByText("outlives the account").waitFor();
     await accessible(page, "all volumes");
+    await button(page, "Edit photos").click();
+    await page.getByRole("dialog").locator(".switch").click();
+    await page.getByRole("dialog").getByRole("button", { name: "Save" }).click();
+    await row(page, "All volumes", /^photos/).getByText("outlives the account").waitFor({ state: "detached" });
     await button(page, "Delete photos").click();
     await page.getByRole("dialog").getByRole("textbox").fill("photos");
     await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();

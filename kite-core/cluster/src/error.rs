@@ -124,6 +124,10 @@ const MISFIT: [&str; 2] = [
     "failed to create manager for existing fields",
 ];
 
+/// The words of an API server for what is wrong with a body that it has to understand whole.
+const STRICT: &str = "strict decoding error: ";
+const UNKNOWN_FIELD: &str = "unknown field \"";
+
 impl ClusterError {
     /// Gives kube's error its meaning.
     pub fn from_kube(operation: impl Into<String>, error: kube::Error) -> Self {
@@ -200,6 +204,18 @@ impl ClusterError {
         // The API server gives neither a reason nor a code of its own for it.
         matches!(self, Self::Unavailable { message, .. }
             if MISFIT.iter().any(|words| message.contains(words)))
+    }
+
+    /// The first field of a write that the API server does not know, with its place, such as
+    /// `spec.size`: see
+    /// [`KubeCluster::refusing_unknown_fields`](super::KubeCluster::refusing_unknown_fields).
+    pub fn unknown_field(&self) -> Option<&str> {
+        let Self::Invalid { status, .. } = self else {
+            return None;
+        };
+        // The API server gives neither a reason nor a cause of its own for it.
+        let (_, problems) = status.message.split_once(STRICT)?;
+        problems.split_once(UNKNOWN_FIELD)?.1.split('"').next()
     }
 
     /// Whether nothing but an edit by a person will help.

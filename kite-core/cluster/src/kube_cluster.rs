@@ -5,7 +5,7 @@ use kube::{
     Client, ResourceExt as _,
     api::{
         DeleteParams, GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams,
-        Preconditions, PropagationPolicy,
+        Preconditions, PropagationPolicy, ValidationDirective,
     },
     core::Request,
 };
@@ -32,6 +32,7 @@ use super::{Cluster, ClusterError, FieldManager, Lenient, Listed, Object, Object
 pub struct KubeCluster {
     client: Client,
     creator: Option<FieldManager>,
+    knows_all_fields: bool,
 }
 
 impl KubeCluster {
@@ -40,6 +41,7 @@ impl KubeCluster {
         Self {
             client,
             creator: None,
+            knows_all_fields: false,
         }
     }
 
@@ -48,6 +50,16 @@ impl KubeCluster {
     #[must_use]
     pub fn with_field_manager(mut self, manager: FieldManager) -> Self {
         self.creator = Some(manager);
+        self
+    }
+
+    /// The same cluster, where [`Cluster::create`] and [`Cluster::merge_patch`], also as a dry
+    /// run, are refused that name a field that the API server does not know
+    /// ([`ClusterError::unknown_field`]). Otherwise it drops such a field, as where a CRD is of
+    /// an earlier version, and answers as if all was done.
+    #[must_use]
+    pub fn refusing_unknown_fields(mut self) -> Self {
+        self.knows_all_fields = true;
         self
     }
 
@@ -91,7 +103,13 @@ impl KubeCluster {
                 dry_run,
                 field_manager: self.creator.map(|it| it.as_str().to_owned()),
             };
-            at::<K>(&key).create(&params, body)
+            let mut request = at::<K>(&key).create(&params, body)?;
+            if self.knows_all_fields {
+                // Of a creation kube has no parameter for it.
+                *request.uri_mut() = with_query(request.uri(), "fieldValidation=Strict")
+                    .map_err(kube::core::request::Error::BuildRequest)?;
+            }
+            Ok(request)
         });
         self.send::<K, _>(verb, &key, request).await
     }
@@ -107,6 +125,7 @@ impl KubeCluster {
         let params = PatchParams {
             dry_run,
             field_manager: Some(manager.as_str().to_owned()),
+            field_validation: self.knows_all_fields.then_some(ValidationDirective::Strict),
             ..PatchParams::default()
         };
         let request = at::<K>(key).patch(&key.name, &params, &Patch::Merge(patch));
@@ -145,6 +164,17 @@ fn unreadable<K: Object>(verb: &str, key: &ObjectKey, error: serde_json::Error) 
 
 fn operation<K: Object>(verb: &str, key: &ObjectKey) -> String {
     format!("{verb} {} {key}", K::kind(&()))
+}
+
+/// The same address, with one more parameter.
+fn with_query(uri: &http::Uri, parameter: &str) -> Result<http::Uri, http::Error> {
+    let (path, query) = (uri.path(), uri.query().unwrap_or_default());
+    let and = if query.is_empty() || query.ends_with('&') {
+        ""
+    } else {
+        "&"
+    };
+    Ok(format!("{path}?{query}{and}{parameter}").parse::<http::Uri>()?)
 }
 
 fn collection<K: Object>(namespace: Option<&str>) -> Request {

@@ -91,6 +91,9 @@ salvaged!(
     strict: { "suspended": true, "accessLevel": "ReadOnly" }
 );
 
+/// Why an account that is deleted is not gone (`Ready=False`): volumes of it outlive it.
+pub const VOLUMES_KEPT: &str = "VolumesKept";
+
 impl KiteUserSpec {
     /// A user with the default access level and no way to sign in yet.
     pub fn new(username: impl Into<String>) -> Self {

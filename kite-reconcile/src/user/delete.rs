@@ -1,9 +1,11 @@
 //! How a user goes.
 
+use std::borrow::Cow;
+
 use kite_core::{
     cluster::ObjectKey,
     conditions::NewCondition,
-    crd::{KiteUserStatus, KiteVolume, UserPhase},
+    crd::{KiteUserStatus, KiteVolume, UserPhase, VOLUMES_KEPT},
     labels::USER_FINALIZER,
 };
 use kite_render::{User, namespace, quota};
@@ -26,9 +28,16 @@ use crate::{
 /// Why a user is not gone yet.
 enum Waiting {
     /// For this, which is on its way.
-    For(&'static str),
-    /// For somebody to decide what becomes of volumes that outlive the account.
-    Kept(String),
+    For(Cow<'static, str>),
+    /// For somebody to decide what becomes of volumes that outlive the account; and perhaps for
+    /// others to go.
+    Kept { kept: String, going: Option<String> },
+}
+
+impl Waiting {
+    const fn on(what: &'static str) -> Self {
+        Self::For(Cow::Borrowed(what))
+    }
 }
 
 /// VMs first, each by its own reconciler, while the network policies stand; then volumes, of
@@ -49,7 +58,14 @@ pub(super) fn plan(user: &User<'_>, seen: &Observed, settings: &Settings) -> Pla
             ),
             LOOK_AGAIN,
         ),
-        (_, Waiting::Kept(volumes)) => ("VolumesKept", kept(&user.namespace(), &volumes), RESYNC),
+        (_, Waiting::Kept { kept, going }) => {
+            let mut message = outlive(&user.namespace(), &kept);
+            let again = going.map_or(RESYNC, |going| {
+                message = format!("{message}; the volumes {going} go, and are waited for");
+                LOOK_AGAIN
+            });
+            (VOLUMES_KEPT, message, again)
+        }
     };
     Plan {
         steps,
@@ -64,7 +80,7 @@ pub(super) fn plan(user: &User<'_>, seen: &Observed, settings: &Settings) -> Pla
     }
 }
 
-fn kept(namespace: &str, volumes: &str) -> String {
+fn outlive(namespace: &str, volumes: &str) -> String {
     format!(
         "the volumes {volumes} in {namespace} outlive the account (onAccountDeletion: Keep), which \
          keeps its names until an administrator has deleted them, or has set onAccountDeletion to \
@@ -74,7 +90,7 @@ fn kept(namespace: &str, volumes: &str) -> String {
 
 fn next(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, Waiting) {
     if !Finalizer(USER_FINALIZER).is_on(&user.object.metadata) {
-        return (Vec::new(), Waiting::For("the finalizers of others to go"));
+        return (Vec::new(), Waiting::on("the finalizers of others to go"));
     }
     let background = PropagationPolicy::Background;
     let wanted = namespace::namespace(user, settings.pod_security);
@@ -99,7 +115,7 @@ fn next(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, Wa
         if !steps.is_empty() {
             return (
                 steps,
-                Waiting::For("the network policies of the namespace to be in order"),
+                Waiting::on("the network policies of the namespace to be in order"),
             );
         }
         if !seen.vms.is_empty() {
@@ -109,7 +125,7 @@ fn next(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, Wa
                 .filter(|vm| vm.metadata.deletion_timestamp.is_none())
                 .map(|vm| Step::Change(Change::Delete(vm.clone().into(), background.clone())))
                 .collect();
-            return (steps, Waiting::For("the user's VMs to go"));
+            return (steps, Waiting::on("the user's VMs to go"));
         }
         if ours == Some(Standing::Ours) && !seen.volumes.is_empty() {
             return part(&seen.volumes);
@@ -123,27 +139,37 @@ fn next(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, Wa
             }
             _ => Vec::new(),
         };
-        return (steps, Waiting::For("the user's namespace to go"));
+        return (steps, Waiting::on("the user's namespace to go"));
     }
     let mut steps = seen.claims.release();
     steps.push(Step::RemoveFinalizer(USER_FINALIZER));
-    (steps, Waiting::For("nothing"))
+    (steps, Waiting::on("nothing"))
 }
 
 /// Has volumes go, each as it was seen: somebody may say right now that it is to outlive the
 /// account. Those that do are kept, and with them the namespace.
 fn part(volumes: &[KiteVolume]) -> (Vec<Step>, Waiting) {
     let (kept, others): (Vec<_>, Vec<_>) = volumes.iter().partition(|it| it.outlives_account());
-    let others = others
-        .into_iter()
-        .filter(|it| it.metadata.deletion_timestamp.is_none());
-    let delete = |it: &KiteVolume| Step::Change(Change::DeleteUnchanged(it.clone().into()));
+    let delete = |it: &&KiteVolume| Step::Change(Change::DeleteUnchanged((*it).clone().into()));
+    let steps = others
+        .iter()
+        .filter(|it| it.metadata.deletion_timestamp.is_none())
+        .map(delete)
+        .collect();
+    let going = names(&others);
     let waiting = if kept.is_empty() {
-        Waiting::For("the user's volumes to go")
+        Waiting::For(format!("the user's volumes to go: {going}").into())
     } else {
-        let mut names: Vec<_> = kept.iter().map(|it| it.name_any()).collect();
-        names.sort_unstable();
-        Waiting::Kept(names.join(", "))
+        Waiting::Kept {
+            kept: names(&kept),
+            going: (!others.is_empty()).then_some(going),
+        }
     };
-    (others.map(delete).collect(), waiting)
+    (steps, waiting)
+}
+
+fn names(volumes: &[&KiteVolume]) -> String {
+    let mut names: Vec<_> = volumes.iter().map(|it| it.name_any()).collect();
+    names.sort_unstable();
+    names.join(", ")
 }

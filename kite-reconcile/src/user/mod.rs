@@ -165,9 +165,9 @@ impl<'a> Planner for Users<'a> {
         let is_there = namespace
             .as_ref()
             .is_some_and(|it| !is_leaving(&it.metadata));
-        let volumes = if goes && vms.is_empty() && is_there {
-            // The namespace goes next, and all data in it: of none it may be overlooked that it
-            // is to be kept.
+        let volumes = if goes && is_there {
+            // The namespace goes, and all data in it: of none it may be overlooked that it is to
+            // be kept.
             uncached(list::<KiteVolume, C>(cluster, &name))
                 .await?
                 .complete()?

@@ -8,7 +8,7 @@ use k8s_openapi::api::{
 use kite_core::{
     crd::{
         KitePlatform, KitePlatformSpec, KiteUser, KiteUserSpec, KiteVirtualMachine,
-        KiteVirtualMachineSpec,
+        KiteVirtualMachineSpec, KiteVolume, KiteVolumeSpec, OnAccountDeletion,
     },
     labels,
 };
@@ -562,10 +562,36 @@ async fn the_garbage_collector_leaves_users_namespaces_to_the_controller() {
         let deleted = namespaces(who).delete(HOME, &params).await;
         refused(text(deleted.map(drop)), "kite-user-namespaces");
     }
+    // Who asks for it by a service account in kube-system is no collector.
+    let params = DeleteParams::default().dry_run();
+    let by_hand = namespaces("system:serviceaccount:kube-system:cleaner");
+    by_hand.delete(HOME, &params).await.unwrap();
+    let params = DeleteParams::default();
     let collector = namespaces("system:serviceaccount:kube-system:generic-garbage-collector");
     collector.delete("other", &params).await.unwrap();
     let controller = namespaces(&Process::Controller.username("kite"));
     controller.delete(HOME, &params).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_controller_deletes_no_volume_that_outlives_its_account() {
+    let stage = Stage::new().await;
+    let volumes = |who: &str| stage.of::<KiteVolume>(who);
+    let controller = Process::Controller.username("kite");
+    let size = "1Gi".parse().unwrap();
+    let mut volume = KiteVolume::new("data", KiteVolumeSpec::new(size));
+    let params = PostParams::default();
+    volumes(ADMIN).create(&params, &volume).await.unwrap();
+    let deletion = DeleteParams::default();
+    volumes(&controller)
+        .delete("data", &deletion)
+        .await
+        .unwrap();
+    volume.spec.on_account_deletion = OnAccountDeletion::Keep;
+    volumes(ADMIN).create(&params, &volume).await.unwrap();
+    let deleted = volumes(&controller).delete("data", &deletion).await;
+    refused(text(deleted.map(drop)), "kite-writes");
+    volumes(ADMIN).delete("data", &deletion).await.unwrap();
 }
 
 #[tokio::test]

@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use kite_core::{crd::KitePlatform, names};
+use kite_core::{
+    crd::{KitePlatform, VOLUMES_KEPT},
+    names,
+};
 use kube::{
     Api, Client, ResourceExt as _,
     api::{DynamicObject, ListParams, PostParams},
@@ -255,8 +258,7 @@ impl Restoring<'_> {
             return self.create(kind, entry, &wanted).await;
         };
         if there.metadata.deletion_timestamp.is_some() {
-            let remedy = "repeat this once it is gone";
-            return Ok(Outcome::failed("it is being deleted", remedy));
+            return Ok(on_its_way_out(&there));
         }
         if kind == Kind::Reservation
             && let Some(outcome) = self.claim(entry, &mut wanted, &there).await?
@@ -487,6 +489,24 @@ impl Restoring<'_> {
 }
 
 /// Whether an object is the one that was kept, or was made of it.
+/// Of something that goes: it cannot be stopped. An account whose volumes outlive it is not to be
+/// hurried by somebody who wants it back.
+fn on_its_way_out(there: &DynamicObject) -> Outcome {
+    let conditions = there.data["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    match conditions.find(|it| it["reason"] == VOLUMES_KEPT) {
+        Some(kept) => Outcome::failed(
+            format!(
+                "it is being deleted, and waits: {}",
+                kept["message"].as_str().unwrap_or_default()
+            ),
+            "leave it as it is while anybody needs that data, which is lost with those volumes; only \
+             once they are gone the account can come back",
+        ),
+        None => Outcome::failed("it is being deleted", "repeat this once it is gone"),
+    }
+}
+
 fn is_the_same(entry: &Entry, there: &DynamicObject) -> bool {
     there.uid().as_ref() == Some(&entry.former_uid) || is_restored(entry, there)
 }

@@ -1,7 +1,11 @@
 //! What people have on disks: what is lost of it, and what is not kept by the schedules that
 //! they have set.
 
-use kube::{ResourceExt as _, api::DynamicObject};
+use std::collections::BTreeSet;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kite_core::crd::KiteUser;
+use kube::{Resource as _, ResourceExt, api::DynamicObject};
 
 use super::{
     facts::Facts,
@@ -29,6 +33,32 @@ pub(super) fn lost(facts: &Facts) -> Option<Finding> {
         format!("data is gone from disks, or goes with the next stop: {named}"),
         "look at the conditions of each (kubectl describe): what can be done stands there; and \
          find out who deletes disks",
+    ))
+}
+
+/// Namespaces that were made for accounts which are gone; none where each has its account. The
+/// garbage collector is kept from them, so that nobody clears them away.
+pub(super) fn left_behind(facts: &Facts) -> Option<Finding> {
+    let users = facts.users.known()?;
+    let uids: BTreeSet<_> = users.iter().filter_map(ResourceExt::uid).collect();
+    let namespaces = facts.namespaces.known()?.iter();
+    let left = namespaces.filter(|it| {
+        let is_own = |owner: &&OwnerReference| {
+            owner.kind == KiteUser::kind(&()) && owner.api_version == KiteUser::api_version(&())
+        };
+        let mut owners = it.owner_references().iter().filter(is_own).peekable();
+        it.metadata.deletion_timestamp.is_none()
+            && owners.peek().is_some()
+            && owners.all(|owner| !uids.contains(&owner.uid))
+    });
+    let named = named(left.map(ResourceExt::name_any).collect())?;
+    Some(Finding::of(
+        "namespacesLeft",
+        State::Warning,
+        format!("namespaces are left of accounts that are not there any more: {named}"),
+        "somebody took the finalizer off the KiteUser: look for volumes, snapshots and disks that are \
+         still needed in each (kubectl get kvol,ksnap,dv,pvc -n), then delete the namespace, and \
+         all that is in it",
     ))
 }
 

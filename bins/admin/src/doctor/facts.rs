@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp, fmt::rfc2822};
 use k8s_openapi::{
     api::{
         apps::v1::{DaemonSet, Deployment, StatefulSet},
-        core::v1::{Node, Pod, Service},
+        core::v1::{Namespace, Node, Pod, Service},
         networking::v1::IngressClass,
         rbac::v1::{Role, RoleBinding},
         storage::v1::StorageClass,
@@ -39,6 +39,8 @@ const PODS: u32 = 500;
 const GATEWAY: (&str, &str, &str) = ("gateway.networking.k8s.io", "v1", "Gateway");
 
 const VM: (&str, &str, &str) = (kite_core::crd::GROUP, "v1", "KiteVirtualMachine");
+
+const USER: (&str, &str, &str) = (kite_core::crd::GROUP, "v1", "KiteUser");
 
 const VOLUME: (&str, &str, &str) = (kite_core::crd::GROUP, "v1", "KiteVolume");
 
@@ -129,6 +131,10 @@ pub struct Facts {
     pub stateful_sets: Seen<Vec<StatefulSet>>,
     /// VMs, wherever they are.
     pub vms: Seen<Vec<DynamicObject>>,
+    /// Accounts.
+    pub users: Seen<Vec<DynamicObject>>,
+    /// Namespaces, whoever made them.
+    pub namespaces: Seen<Vec<Namespace>>,
     /// All volumes of Kite's.
     pub volumes: Seen<Vec<DynamicObject>>,
     /// Bindings of the role by which the controller has Secrets, wherever they are.
@@ -188,6 +194,9 @@ impl Facts {
             deployments: in_namespace(client, namespace).await,
             stateful_sets: in_namespace(client, namespace).await,
             vms: dynamic(client, VM).await,
+            // Accounts last: whatever was made for one is not taken for left behind.
+            namespaces: all(client).await,
+            users: dynamic(client, USER).await,
             volumes: dynamic(client, VOLUME).await,
             own_bindings: own_bindings(client).await,
             own_role: of(client, namespace, names::CONTROLLER_ACCOUNT).await,
@@ -226,6 +235,8 @@ impl Facts {
             deployments: Seen::Absent,
             stateful_sets: Seen::Absent,
             vms: Seen::Absent,
+            users: Seen::Absent,
+            namespaces: Seen::Absent,
             volumes: Seen::Absent,
             own_bindings: Seen::Absent,
             own_role: Seen::Absent,

@@ -71,6 +71,7 @@ pub fn judge(facts: &Facts, aim: &Aim) -> Report {
     findings.extend(installed::processes(facts, aim));
     findings.extend(installed::vms_elsewhere(facts, aim));
     findings.extend(data::lost(facts));
+    findings.extend(data::left_behind(facts));
     findings.extend(data::schedules(facts));
     Report::new(findings)
 }

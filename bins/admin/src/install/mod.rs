@@ -5,6 +5,7 @@
 
 mod apply;
 mod check;
+mod dropped;
 mod made_again;
 mod memory;
 mod named;
@@ -19,6 +20,7 @@ mod widen;
 
 pub use self::{
     apply::{Change, Narrowing, apply},
+    dropped::require_no_field_dropped,
     memory::{Memory, is_installed, recall},
     named::named_certificate,
     object::ObjectName,

@@ -213,13 +213,25 @@ pub async fn remove(
         for kind in &workloads {
             removal.clear(kind, Which::BesideController).await?;
         }
-        let keeps = ("onAccountDeletion", json!("Keep"), json!("Delete"));
-        removal.let_go(&kind::<KiteVolume>(), keeps).await?;
-        removal.clear(&kind::<KiteUser>(), Which::All).await?;
-        let protects = ("protected", json!(true), json!(false));
-        removal.let_go(&kind::<KiteSnapshot>(), protects).await?;
+        // Also what is set, or comes, while the accounts go.
+        let volumes = kind::<KiteVolume>();
+        let not_kept = ("onAccountDeletion", json!("Delete"));
+        let users = kind::<KiteUser>();
+        removal
+            .clear_found(async |this| {
+                this.let_go(&volumes, &not_kept).await?;
+                this.found_of(&users).await
+            })
+            .await?;
+        let snapshots = kind::<KiteSnapshot>();
+        let not_protected = ("protected", json!(false));
+        removal
+            .clear_found(async |this| {
+                this.let_go(&snapshots, &not_protected).await?;
+                this.found_of(&snapshots).await
+            })
+            .await?;
         for kind in [
-            kind::<KiteSnapshot>(),
             kind::<KiteVirtualMachine>(),
             kind::<KiteVolume>(),
             kind::<KiteImage>(),
@@ -363,16 +375,27 @@ impl<'a, T: FnMut(&ObjectName, Removed)> Removal<'a, T> {
         Ok(())
     }
 
-    /// Lets go what would wait for somebody's word, where all data is to go: what has this in
-    /// place of `field` in its spec is to have `loose`.
+    /// All of a kind that there is.
+    async fn found_of(
+        &self,
+        kind: &ApiResource,
+    ) -> Result<Vec<(ApiResource, DynamicObject)>, Error> {
+        let found = self.find(kind, Which::All).await?.into_iter();
+        Ok(found.map(|object| (kind.clone(), object)).collect())
+    }
+
+    /// Lets go what would wait for somebody's word, where all data is to go: what has something
+    /// else than `loose` in this field of its spec, be it unreadable, gets that. Where an object
+    /// is refused, another of its fields is wrong: then it waits, and is told of when it is late.
     async fn let_go(
         &self,
         kind: &ApiResource,
-        (field, held, loose): (&str, Value, Value),
+        (field, loose): &(&str, Value),
     ) -> Result<(), Error> {
-        let patch = json!({"spec": {field: loose}});
+        let patch = json!({"spec": {*field: loose}});
         for object in self.find(kind, Which::All).await? {
-            if self.dry_run || object.data["spec"][field] != held {
+            let is = &object.data["spec"][*field];
+            if self.dry_run || is.is_null() || is == loose {
                 continue;
             }
             let namespace = object.namespace().unwrap_or_default();
@@ -385,6 +408,7 @@ impl<'a, T: FnMut(&ObjectName, Removed)> Removal<'a, T> {
             match done {
                 Ok(_) => {}
                 Err(error) if is_absent(&error) => {}
+                Err(kube::Error::Api(status)) if status.code == 422 => {}
                 Err(error) => return Err(Error::of(&ObjectName::found(kind, &object), error)),
             }
         }

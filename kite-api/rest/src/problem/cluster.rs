@@ -28,6 +28,17 @@ impl Problem {
         reason = "as `From`, which is used for most"
     )]
     pub fn of(error: ClusterError, vocabulary: Vocabulary) -> Self {
+        if let Some(field) = error.unknown_field() {
+            tracing::error!(%error, "a CRD is of an earlier version: apply what kite crds prints");
+            return Self::new(
+                ProblemKind::Unavailable,
+                format!(
+                    "the cluster does not know {field} yet: its definitions of Kite's kinds are of an \
+                     earlier version, and an administrator of the cluster has to apply what kite \
+                     crds prints"
+                ),
+            );
+        }
         match &error {
             ClusterError::NotFound { .. } => Self::new(
                 ProblemKind::NotFound,

@@ -325,6 +325,7 @@ const said = {
   "somebody changed this at the same time: load it again and repeat what you did": "같은 순간에 다른 사람이 바꾸었습니다. 다시 불러온 뒤 한 번 더 하세요.",
   "it was edited since you loaded it (If-Match has {given}, now it is {tag}): load it again and repeat what you did": "불러온 뒤에 내용이 바뀌었습니다(If-Match: {given}, 현재: {tag}). 다시 불러온 뒤 한 번 더 하세요.",
   "it changes faster than it can be edited: try again": "계속 바뀌고 있어 저장하지 못했습니다. 다시 시도하세요.",
+  "the cluster does not know {field} yet: its definitions of Kite's kinds are of an earlier version, and an administrator of the cluster has to apply what kite crds prints": "클러스터에 있는 Kite 정의가 오래되어 {field} 값을 저장할 수 없습니다. 클러스터 관리자가 kite crds 명령이 출력하는 내용을 적용해야 합니다.",
   "the cluster does not answer at the moment: try again shortly": "지금은 클러스터가 응답하지 않습니다. 잠시 뒤에 다시 시도하세요.",
   "the cluster's answer made no sense: the operator finds the cause in the log under this request's id": "클러스터의 응답을 이해할 수 없습니다. 운영자가 로그에서 이 요청의 ID로 원인을 찾을 수 있습니다.",
   "the cluster refuses this to the server itself: its operator must mend the rights of its account (RBAC)": "Kite에 클러스터 권한이 없습니다. 운영자가 Kite의 권한(RBAC)을 고쳐야 합니다.",

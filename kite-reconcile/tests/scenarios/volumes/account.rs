@@ -69,6 +69,7 @@ async fn one_that_is_to_be_kept_outlives_the_account_and_holds_its_names() {
     assert_eq!(namespace.metadata.deletion_timestamp, None);
 
     assert_eq!(world.settle().await, Vec::<String>::new(), "it is at rest");
+    assert!(!message.contains("waited for"), "{message}");
     delete::<KiteVolume>(&world, "kept").await;
     world.settle().await;
     assert!(world.find::<KiteUser>("", "ann").await.is_none());
@@ -90,6 +91,26 @@ async fn an_account_goes_once_none_of_its_volumes_is_to_be_kept() {
     world.settle().await;
     assert!(world.find::<KiteUser>("", "ann").await.is_none());
     assert!(world.all::<KiteVolume>().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_does_not_go_is_named_beside_those_that_are_kept() {
+    let world = world().await;
+    world.create(kept_named("kept")).await;
+    world.settle().await;
+    let data = volume(&world, "data").await;
+    let held = json!({"metadata": {"finalizers": ["example.org/held"]}});
+    world.edit(&data, held).await;
+    world.settle().await;
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    world.delete(&ann).await;
+    world.settle().await;
+    let (reason, message) = of_account(&world).await;
+    assert_eq!(reason, "VolumesKept");
+    assert!(
+        message.ends_with("; the volumes data go, and are waited for"),
+        "{message}"
+    );
 }
 
 /// Of a later version, say.

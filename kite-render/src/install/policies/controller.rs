@@ -35,6 +35,7 @@ pub(super) fn reach(namespace: &str) -> Policy {
         (*group, kinds.clone(), vec!["UPDATE", "DELETE"])
     }));
     about.push(("", vec!["namespaces"], WRITES.to_vec()));
+    about.push((crd::GROUP, vec!["kitevolumes"], vec!["DELETE"]));
     let is_user = of_a_user();
     let prefix = names::user_namespace("");
     let is_one_of = |kinds: &[(&str, Vec<&'static str>)]| {
@@ -79,6 +80,14 @@ pub(super) fn reach(namespace: &str) -> Policy {
                 ),
                 "metadata.name: the controller makes, changes and deletes namespaces of users, and \
                  no others",
+            ),
+            rule(
+                "request.resource.resource != 'kitevolumes' || \
+                 !has(oldObject.spec.onAccountDeletion) || \
+                 oldObject.spec.onAccountDeletion == 'Delete'"
+                    .to_owned(),
+                "spec.onAccountDeletion: the controller deletes no volume that is to outlive its \
+                 owner's account",
             ),
             rule(
                 format!("!({}) || {is_user}", is_one_of(&of_users)),

@@ -90,6 +90,12 @@ const CLUSTER: &str = "(has(request.userInfo.groups) && \
                        'system:serviceaccounts:kube-system' in request.userInfo.groups || \
                        request.userInfo.username == 'system:kube-controller-manager')";
 
+/// The garbage collector, with an account of its own and without.
+const COLLECTORS: [&str; 2] = [
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:kube-controller-manager",
+];
+
 /// Groups of those who may do everything in a cluster, as common ones call them.
 const ADMINISTRATORS: [&str; 3] = [
     "system:masters",
@@ -208,13 +214,22 @@ fn namespaces() -> Policy {
 /// The garbage collector leaves users' namespaces alone. In a deletion in the foreground it begins
 /// with all that an account owns, while there are VMs, and volumes that outlive the account.
 fn collected() -> Policy {
-    let prefix = names::user_namespace("");
+    let group = crd::GROUP;
     Policy {
         name: "kite-user-namespaces",
         about: vec![("", vec!["namespaces"], vec!["DELETE"])],
         when: vec![
-            ("of-a-user", format!("oldObject.metadata.name.startsWith('{prefix}')")),
-            ("by-the-cluster", CLUSTER.to_owned()),
+            (
+                "of-a-user",
+                format!(
+                    "has(oldObject.metadata.ownerReferences) && \
+                     oldObject.metadata.ownerReferences.exists(it, it.apiVersion.startsWith('{group}/'))"
+                ),
+            ),
+            (
+                "by-the-collector",
+                format!("request.userInfo.username in {}", list(COLLECTORS)),
+            ),
         ],
         rules: vec![(
             "false".to_owned(),

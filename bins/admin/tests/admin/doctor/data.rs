@@ -56,3 +56,36 @@ async fn what_is_lost_or_not_kept_is_named() {
         assert!(!others.iter().any(names), "{message}");
     }
 }
+
+#[tokio::test]
+async fn namespaces_of_accounts_that_are_gone_are_named() {
+    let fake = with_kite(&json!({}), &json!({})).await;
+    let mut facts = facts(&fake).await;
+    assert!(judge(&facts, &aim()).find("namespacesLeft").is_none());
+    let namespace = |name: &str, owner: Value, going: bool| {
+        let mut metadata = json!({"name": name, "ownerReferences": owner});
+        if going {
+            metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+    };
+    let owner = |kind: &str, uid: &str| json!([{"apiVersion": "hy3ons.github.io/v1", "kind": kind, "name": "x", "uid": uid}]);
+    let user = json!({"metadata": {"name": "ann", "uid": "u-1"}});
+    facts.users = Seen::Known(vec![serde_json::from_value(user).unwrap()]);
+    facts.namespaces = Seen::Known(vec![
+        namespace("kite-user-ann", owner("KiteUser", "u-1"), false),
+        namespace("kite-user-bob", owner("KiteUser", "u-2"), false),
+        namespace("kite-user-eve", owner("KiteUser", "u-3"), true),
+        namespace("kite-user-nobody", json!([]), false),
+        namespace("other", owner("KiteImage", "u-4"), false),
+    ]);
+    let report = judge(&facts, &aim());
+    let finding = report.find("namespacesLeft").unwrap();
+    assert_eq!(finding.state, State::Warning);
+    assert!(
+        finding.message.ends_with("there any more: kite-user-bob"),
+        "{finding:?}"
+    );
+    facts.users = Seen::Refused;
+    assert!(judge(&facts, &aim()).find("namespacesLeft").is_none());
+}

@@ -2,11 +2,12 @@
 
 use kite_admin::{
     backup::require_installed,
-    install::{Memory, apply, recall},
+    install::{Memory, apply, recall, require_no_field_dropped},
 };
+use kite_core::crd::KiteUser;
 use kite_fake::FakeCluster;
 use kite_render::install::{Installation, Manifest, Monitoring, Profile, Recordings, Storage};
-use kube::Client;
+use kube::{Api, Client, api::PostParams};
 use serde_json::json;
 
 use super::{World, small};
@@ -179,4 +180,68 @@ async fn a_restore_where_kite_is_not() {
     let left = apply(&fake.client(), &manifests, false, |_, _| {}).await;
     assert!(left.unwrap().is_empty());
     require_installed(&fake.client()).await.unwrap();
+}
+
+#[tokio::test]
+async fn definitions_that_drop_what_is_written() {
+    let world = World::new();
+    world.apply(&small(), false).await;
+    let mut older = small().manifests();
+    for manifest in &mut older {
+        if let Manifest::CustomResourceDefinition(it) = manifest
+            && it.spec.names.kind == "KiteUser"
+        {
+            let schema = it.spec.versions[0].schema.as_mut().unwrap();
+            let schema = schema.open_api_v3_schema.as_mut().unwrap();
+            let all = schema.properties.as_mut().unwrap();
+            let spec = all.get_mut("spec").unwrap().properties.as_mut().unwrap();
+            spec.remove("email").unwrap();
+            let quota = spec.get_mut("quota").unwrap();
+            quota
+                .properties
+                .as_mut()
+                .unwrap()
+                .remove("volumes")
+                .unwrap();
+            let status = all.get_mut("status").unwrap();
+            status.properties.as_mut().unwrap().remove("phase").unwrap();
+        }
+    }
+    let check = async |manifests: &[Manifest]| {
+        let checked = require_no_field_dropped(&world.client, manifests).await;
+        checked.map_err(|error| error.to_string())
+    };
+    check(&older).await.unwrap();
+    let user = |name: &str, spec: serde_json::Value| {
+        let mut spec = spec;
+        spec["username"] = json!(name);
+        let user = json!({"metadata": {"name": name}, "spec": spec});
+        serde_json::from_value::<KiteUser>(user).unwrap()
+    };
+    let users = Api::<KiteUser>::all(world.client.clone());
+    let params = PostParams::default();
+    for user in [
+        user("ann", json!({"email": "ann@example.org"})),
+        user(
+            "bob",
+            json!({"quota": {"vms": 1, "cpu": 1, "memory": "1Gi", "disk": "1Gi", "volumes": 2}}),
+        ),
+        user("eve", json!({})),
+    ] {
+        users.create(&params, &user).await.unwrap();
+    }
+    let error = check(&older).await.unwrap_err();
+    for words in [
+        "nothing was written",
+        "spec.email of KiteUser ann",
+        "spec.quota.volumes of KiteUser bob",
+        "--allow-downgrade",
+    ] {
+        assert!(error.contains(words), "{words}: {error}");
+    }
+    assert!(
+        !error.contains("eve") && !error.contains("status"),
+        "{error}"
+    );
+    check(&small().manifests()).await.unwrap();
 }

@@ -1,19 +1,21 @@
+import Pencil from "lucide-react/icons/pencil";
 import Trash2 from "lucide-react/icons/trash-2";
 import { useState } from "react";
-import * as calls from "../../api/calls";
-import { refetchDisks, useAccount, useAllVolumes, useUsers } from "../../api/queries";
+import { useAccount, useAllVolumes, useUsers } from "../../api/queries";
 import type { Volume } from "../../api/types";
 import { Badge } from "../../components/Badge";
 import { Button } from "../../components/Button";
-import { Confirm } from "../../components/Confirm";
 import { Loaded } from "../../components/Loaded";
 import { Page } from "../../components/Page";
 import { Search } from "../../components/Search";
 import { Table, type Column } from "../../components/Table";
 import { Unreadable } from "../../components/Unreadable";
 import { useI18n } from "../../i18n";
+import { mayManageOthers } from "../../lib/may";
 import { sizeText } from "../../lib/sizes";
+import { DeleteVolume } from "../disks/DeleteVolume";
 import { Told } from "../disks/Told";
+import { EditVolume } from "../disks/VolumeDialogs";
 import { toldOf, VOLUME_TONES } from "../disks/states";
 
 /** Everybody's volumes, first of all those that deleted accounts have left. */
@@ -21,11 +23,12 @@ export default function AllVolumesPage() {
   const { t, tag } = useI18n();
   const volumes = useAllVolumes();
   const users = useUsers().data ?? [];
-  const may = useAccount().accessLevel === "Admin";
+  const may = mayManageOthers(useAccount());
   const [text, setText] = useState("");
-  /** Uid of the volume that is to be deleted, which is asked about. */
-  const [asked, setAsked] = useState<string | null>(null);
-  const deleted = volumes.data?.find(({ uid }) => uid === asked);
+  /** What is asked of the volume with this uid. */
+  const [asked, setAsked] = useState<{ what: "edit" | "delete"; uid: string } | null>(null);
+  const close = () => setAsked(null);
+  const volume = volumes.data?.find(({ uid }) => uid === asked?.uid);
   const isLeft = ({ owner }: Volume) => users.some(({ name, deleting }) => name === owner && deleting);
   const columns: readonly Column<Volume>[] = [
     {
@@ -63,11 +66,17 @@ export default function AllVolumesPage() {
       actions: true,
       cell: (it) =>
         may &&
-        !it.deleting &&
-        it.status.attachedTo === undefined && (
-          <Button small icon={<Trash2 aria-hidden />} aria-label={t("delete.of", { name: it.name })} onPress={() => setAsked(it.uid)}>
-            {t("delete")}
-          </Button>
+        !it.deleting && (
+          <>
+            <Button small icon={<Pencil aria-hidden />} aria-label={t("edit.of", { name: it.name })} onPress={() => setAsked({ what: "edit", uid: it.uid })}>
+              {t("edit")}
+            </Button>
+            {it.status.attachedTo === undefined && (
+              <Button small icon={<Trash2 aria-hidden />} aria-label={t("delete.of", { name: it.name })} onPress={() => setAsked({ what: "delete", uid: it.uid })}>
+                {t("delete")}
+              </Button>
+            )}
+          </>
         ),
     },
   ];
@@ -93,19 +102,8 @@ export default function AllVolumesPage() {
           )}
         </Loaded>
       </section>
-      <Confirm
-        name={deleted?.name ?? ""}
-        title={t("delete.ask", { name: deleted?.name ?? "" })}
-        submit={t("delete")}
-        consequence={t("volume.deleteConsequence")}
-        done={t("delete.done", { name: deleted?.name ?? "" })}
-        isOpen={deleted !== undefined}
-        onClose={() => setAsked(null)}
-        send={async () => {
-          await calls.deleteVolume({ name: deleted?.name ?? "", owner: deleted?.owner });
-          await refetchDisks();
-        }}
-      />
+      {asked?.what === "edit" && volume !== undefined && <EditVolume volume={volume} owner={volume.owner} onClose={close} />}
+      <DeleteVolume volume={asked?.what === "delete" ? volume : undefined} owner={volume?.owner} onClose={close} />
     </Page>
   );
 }

@@ -41,8 +41,8 @@ const fate = (data: FormData): Volume["onAccountDeletion"] => (data.get("keep") 
 
 const editable = ({ size, description, onAccountDeletion }: Volume) => [size, description, onAccountDeletion];
 
-/** The dialog that changes one. */
-export function EditVolume({ volume: current, onClose }: { volume: Volume; onClose: () => void }) {
+/** The dialog that changes one; of another account's its owner is named. */
+export function EditVolume({ volume: current, owner, onClose }: { volume: Volume; owner?: string; onClose: () => void }) {
   const t = useT();
   const basis = useBasis(current, editable);
   const { basis: volume } = basis;
@@ -55,7 +55,7 @@ export function EditVolume({ volume: current, onClose }: { volume: Volume; onClo
       description: changed(data, "description", volume.description),
       onAccountDeletion: fate(data) === volume.onAccountDeletion ? undefined : fate(data),
     };
-    await calls.editVolume({ name }, edit, etag);
+    await calls.editVolume({ name, owner }, edit, etag);
     await refetchDisks();
     toast(t("settings.saved"));
     onClose();

@@ -2,18 +2,17 @@ import Pencil from "lucide-react/icons/pencil";
 import Trash2 from "lucide-react/icons/trash-2";
 import { useState } from "react";
 import { Link } from "react-router";
-import * as calls from "../../api/calls";
-import { refetchDisks, useAccount, useVms } from "../../api/queries";
+import { useAccount, useVms } from "../../api/queries";
 import type { Volume } from "../../api/types";
 import { Badge } from "../../components/Badge";
 import { Button } from "../../components/Button";
-import { Confirm } from "../../components/Confirm";
 import { Table, type Column } from "../../components/Table";
 import { Unreadable } from "../../components/Unreadable";
 import { useI18n } from "../../i18n";
 import { mayCreate } from "../../lib/may";
 import { sizeText } from "../../lib/sizes";
 import { vmPath, volumesOf } from "../../lib/vm";
+import { DeleteVolume } from "./DeleteVolume";
 import { Told } from "./Told";
 import { EditVolume } from "./VolumeDialogs";
 import { toldOf, VOLUME_TONES } from "./states";
@@ -97,19 +96,7 @@ export function VolumeTable({ volumes }: { volumes: readonly Volume[] }) {
     <>
       <Table label={t("volumes.title")} columns={columns} rows={volumes} rowKey={(it) => it.uid} empty={t("volumes.empty")} />
       {asked?.what === "edit" && volume !== undefined && <EditVolume volume={volume} onClose={close} />}
-      <Confirm
-        name={deleted?.name ?? ""}
-        title={t("delete.ask", { name: deleted?.name ?? "" })}
-        submit={t("delete")}
-        consequence={t("volume.deleteConsequence")}
-        done={t("delete.done", { name: deleted?.name ?? "" })}
-        isOpen={deleted !== undefined}
-        onClose={close}
-        send={async () => {
-          await calls.deleteVolume({ name: deleted?.name ?? "" });
-          await refetchDisks();
-        }}
-      />
+      <DeleteVolume volume={deleted} onClose={close} />
     </>
   );
 }
