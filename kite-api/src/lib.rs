@@ -56,6 +56,7 @@ mod amount;
 mod builder;
 pub mod caches;
 mod capacity;
+mod catalogue;
 mod certificate;
 mod connections;
 pub mod console;

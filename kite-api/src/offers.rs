@@ -10,7 +10,7 @@ use axum::extract::{Path, State};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
+    cluster::ObjectKey,
     crd::{
         AccessLevel, KiteVirtualMachine, KiteVirtualMachineOffer, KiteVirtualMachineOfferSpec,
         OfferClaim, OfferPhase,
@@ -21,21 +21,36 @@ use kite_core::{
 use kite_identity::{Caller, Principal};
 use kite_rest::{
     Accepted, Answer, Bounds, Created, Deleting, Form, IdempotencyKey, Input, Items, LABEL, Named,
-    Page, Problem, ProblemKind, Sent, Stamp, finish_new, is_label, openapi::about, present,
-    require_future,
+    Page, Problem, ProblemKind, Sent, cache::Cache, openapi::about, require_future,
 };
-use kube::{ResourceExt as _, api::PropagationPolicy};
+use kube::ResourceExt as _;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
+    caches::Caches,
+    catalogue::{self, Catalogued},
     owned,
     policy::{Action, Whose},
     state::ApiState,
     vm_view::VmView,
     vms::{self, Claim},
 };
+
+impl Catalogued for KiteVirtualMachineOffer {
+    const WHAT: &'static str = "offer";
+    const PLACE: &'static str = "/api/v1/admin/offers";
+    type View = OfferView;
+
+    fn copies(caches: &Caches) -> &Cache<Self> {
+        &caches.offers
+    }
+
+    fn view(&self) -> OfferView {
+        OfferView::inside(self)
+    }
+}
 
 /// The paths below `/offers` and `/admin/offers`.
 pub(crate) fn routes() -> ApiRouter<ApiState> {
@@ -221,7 +236,7 @@ async fn claim(
     Sent { input, mut form }: Sent<Claim>,
 ) -> Result<Created<VmView>, Problem> {
     caller.require(Action::CreateVm, Whose::Own)?;
-    let offer = find(&state, &name).await?;
+    let offer = catalogue::find::<KiteVirtualMachineOffer>(&state, &name).await?;
     if !is_for(&offer, &caller) {
         // Not told that there is one.
         return Err(Problem::not_found("offer", &name));
@@ -392,53 +407,8 @@ async fn create(
             "is no account: write the name of one, or leave it out",
         );
     }
-    let stamp = once.stamp(&caller.uid(), &form);
-    let name = form.peek::<String>("name").filter(|name| is_label(name));
-    let new = match finish_new(state.store(), &mut form, input, &model()).await {
-        Ok(new) => new,
-        // What was in order when it was asked for first may be so no more: its end is past.
-        Err(problem) => {
-            let earlier = made_by(&state, stamp.as_ref(), name.as_deref()).await;
-            return earlier.ok().flatten().ok_or(problem);
-        }
-    };
-    let mut offer = KiteVirtualMachineOffer::new(&new.name, new.spec);
-    if let Some(stamp) = &stamp {
-        stamp.require_only(&state.caches().offers, &ObjectKey::of(&offer))?;
-        stamp.mark(&mut offer);
-    }
-    let made = match state.cluster().create(&offer).await {
-        Err(ClusterError::AlreadyExists { .. }) => {
-            let earlier = made_by(&state, stamp.as_ref(), Some(&new.name)).await?;
-            return earlier.ok_or_else(|| {
-                let remedy = "is the name of another offer: choose another";
-                Problem::field(ProblemKind::Taken, "name", &new.name, remedy)
-            });
-        }
-        made => made.map_err(|error| form.blame(error))?,
-    };
-    state.caches().offers.caught_up_with(&made).await;
-    tracing::info!(by = caller.name(), offer = new.name, "created an offer");
-    Ok(created(&made))
-}
-
-/// The answer that the same request was given before.
-async fn made_by(
-    state: &ApiState,
-    stamp: Option<&Stamp>,
-    name: Option<&str>,
-) -> Result<Option<Created<OfferView>>, Problem> {
-    let (Some(stamp), Some(name)) = (stamp, name) else {
-        return Ok(None);
-    };
-    let there = state.cluster().get_opt(&ObjectKey::cluster(name)).await?;
-    let there: Option<KiteVirtualMachineOffer> = there.filter(|it| stamp.is_on(it));
-    let Some(there) = there else {
-        return Ok(None);
-    };
-    stamp.check(&there)?;
-    state.caches().offers.caught_up_with(&there).await;
-    Ok(Some(created(&there).replayed(true)))
+    let object = |NewOffer { name, spec }| KiteVirtualMachineOffer::new(&name, spec);
+    catalogue::create(&state, &caller, once, &mut form, input, (model(), object)).await
 }
 
 /// An offer that the API server takes, to try single fields with.
@@ -456,11 +426,6 @@ fn model() -> KiteVirtualMachineOffer {
     KiteVirtualMachineOffer::new("kite-model", spec)
 }
 
-fn created(offer: &KiteVirtualMachineOffer) -> Created<OfferView> {
-    Answer::new(OfferView::inside(offer))
-        .with_location(&format!("/api/v1/admin/offers/{}", offer.name_any()))
-}
-
 /// `DELETE /api/v1/admin/offers/{name}`. A VM that was made from it stays.
 async fn delete(
     State(state): State<ApiState>,
@@ -468,18 +433,5 @@ async fn delete(
     Path(Named { name }): Path<Named>,
 ) -> Result<Accepted<Deleting>, Problem> {
     caller.require(Action::ManageOffers, Whose::Other(AccessLevel::ReadOnly))?;
-    let offer = find(&state, &name).await?;
-    state
-        .cluster()
-        .delete_by_uid(offer.as_ref(), PropagationPolicy::Background)
-        .await?;
-    state.caches().offers.caught_up_with_deletion(&offer).await;
-    tracing::info!(by = caller.name(), offer = name, "deleted an offer");
-    Ok(Deleting::of(name))
-}
-
-async fn find(state: &ApiState, name: &str) -> Result<Arc<KiteVirtualMachineOffer>, Problem> {
-    let key = ObjectKey::cluster(name);
-    let found = present(state.cluster(), &state.caches().offers, &key).await?;
-    found.ok_or_else(|| Problem::not_found("offer", name))
+    catalogue::delete::<KiteVirtualMachineOffer>(&state, &caller, name).await
 }

@@ -92,6 +92,9 @@ kite_identity::actions! {
     /// See all offers and who has them, create and delete them.
     ManageOffers: "manage offers",
         own From(Admin), others From(Admin), token Each(AdminRead, Admin), proof Never;
+    /// Add images to the catalogue, change what is said of them, and take them out.
+    ManageImages: "manage images",
+        own From(Admin), others From(Admin), token Each(AdminRead, Admin), proof Never;
     /// See and change the platform's settings.
     ManagePlatform: "see or change the platform's settings",
         own From(Admin), others From(Admin), token Each(AdminRead, Admin), proof Never;
@@ -111,7 +114,7 @@ mod tests {
 
     /// What is expected, written down beside the table: for each [`Whose`] a character per
     /// level in ascending order, and when a proof is asked for.
-    const EXPECTED: [(Action, &str, Proof); 25] = [
+    const EXPECTED: [(Action, &str, Proof); 26] = [
         (Action::SeeImages, "RUMA RUMA RUMA RUMA RUMA", Proof::Never),
         (Action::SeeOffers, "RUMA RUMA RUMA RUMA RUMA", Proof::Never),
         (Action::SeeVm, "RUMA --MA --MA --MA --MA", Proof::Never),
@@ -200,6 +203,11 @@ mod tests {
             Proof::Never,
         ),
         (
+            Action::ManageImages,
+            "---A ---A ---A ---A ---A",
+            Proof::Never,
+        ),
+        (
             Action::ManagePlatform,
             "---A ---A ---A ---A ---A",
             Proof::Never,
@@ -269,7 +277,7 @@ mod tests {
         ] {
             assert_eq!(allowed(scope), BTreeSet::new(), "{scope:?}");
         }
-        let managed = ["ManageOffers", "ManagePlatform"];
+        let managed = ["ManageOffers", "ManageImages", "ManagePlatform"];
         let looks = managed.map(|name| format!("Read{name}"));
         assert_eq!(allowed(TokenScope::AdminRead), looks.into());
         assert_eq!(allowed(TokenScope::Admin), both(&managed));

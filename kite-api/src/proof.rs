@@ -8,11 +8,14 @@ const VM_ACCESS: &[&str] = &["sshPublicKeys", "sshPassword"];
 
 /// Every operation that changes something beside those of accounts, by its id. What only
 /// looks never asks.
-pub const OPERATIONS: [(&str, Asks); 24] = [
+pub const OPERATIONS: [(&str, Asks); 27] = [
     ("deleteCertificate", Asks::Always),
     ("putCertificate", Asks::Always),
     ("createOffer", Asks::Always),
     ("deleteOffer", Asks::Always),
+    ("createImage", Asks::Always),
+    ("editImage", Asks::Always),
+    ("deleteImage", Asks::Always),
     ("editPlatform", Asks::Always),
     ("endAnyVmSession", Asks::Always),
     ("claimOffer", Asks::For(VM_ACCESS)),

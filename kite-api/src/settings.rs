@@ -114,6 +114,7 @@ impl Input for PlatformEdit {
         let networks = form.change::<Networks>("blockedNetworks");
         let nameservers = form.change::<Nameservers>("nameservers");
         let labels = form.change::<Labels>("reservedDomainPrefixes");
+        let sources = form.change::<Sources>("imageSources");
         let providers = form.change::<Listed<SignInProvider>>("signInProviders");
         Some(Self(as_map([
             form.changed("signUp")
@@ -128,6 +129,7 @@ impl Input for PlatformEdit {
             change_to_json("blockedNetworks", networks.map(|it| it.0)),
             change_to_json("nameservers", nameservers.map(|it| it.0)),
             change_to_json("reservedDomainPrefixes", labels.map(|it| it.0)),
+            change_to_json("imageSources", sources.map(|it| it.0)),
             change_to_json("exposure", part::<Exposure>(form, "exposure")),
             change_to_json("web", part::<WebExposure>(form, "web")),
             change_to_json("gateway", part::<GatewayExposure>(form, "gateway")),
@@ -164,6 +166,8 @@ lists! {
     Networks, "a list of networks such as [\"198.51.100.0/24\"]";
     /// Addresses of nameservers.
     Nameservers, "a list of addresses such as [\"192.0.2.53\"]";
+    /// What addresses of images begin with.
+    Sources, "a list of places such as [\"https://images.example.org/public/\"]";
     /// Labels below the base domain.
     Labels, "a list of labels such as [\"www\", \"login\"]";
 }

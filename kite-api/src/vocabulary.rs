@@ -27,6 +27,8 @@ fn renamed(field: &str) -> Option<&'static str> {
         "restore.snapshot" => Some("snapshot"),
         "restore.disk" => Some("disk"),
         "restore.keep" => Some("keep"),
+        "source.http.url" | "source.registry.url" => Some("url"),
+        "source.http.checksum" => Some("checksum"),
         _ => None,
     }
 }
@@ -53,6 +55,21 @@ fn of(field: &str) -> Option<&'static str> {
         "reservedDomainPrefixes" => {
             "write labels such as www: lowercase letters, digits and hyphens, at most 256 of them"
         }
+        "imageSources" => {
+            "write what addresses begin with, such as https://images.example.org/public/, at most 64"
+        }
+        "url" => {
+            "write an address such as https://images.example.org/debian.qcow2, or docker:// and a \
+             container disk"
+        }
+        "checksum" => "write md5, sha1, sha256 or sha512, a colon, and the digest in hexadecimal",
+        "displayName" => "write at most 100 characters",
+        "defaultUser" => "write at most 32 characters",
+        "minDisk" => "write a size such as 5Gi",
+        "refreshSchedule" => {
+            "write minute, hour, day of the month, month and day of the week, such as 0 3 * * 0"
+        }
+        "importsToKeep" => "write a whole number from 1 to 20",
         "idleTimeout" | "expiryGracePeriod" | "lifetime" => {
             "write a span of time such as 90m, 12h or 720h"
         }

@@ -18,6 +18,7 @@ mod demand;
 mod events;
 mod gate;
 mod http;
+mod images;
 mod intake;
 mod invites;
 mod kept_passwords;

@@ -1,7 +1,7 @@
 // What an administrator sees of the cluster: how full it is, and images on their way.
 
 import assert from "node:assert/strict";
-import { PASSWORD, PATIENCE, accessible, api, heading, kubernetes, scene, tokenOf } from "./world.mjs";
+import { PASSWORD, PATIENCE, accessible, api, button, heading, kubernetes, marked, says, scene, tokenOf } from "./world.mjs";
 
 const GIB = 2 ** 30;
 const MACHINE = ["Starting", "Running", "Migrating", "Paused", "Stopping"];
@@ -126,6 +126,35 @@ const a_new_image_is_followed_until_it_is_ready = () =>
     await card(page, "void-1").waitFor({ state: "detached" });
   });
 
+const an_administrator_adds_an_image = () =>
+  scene({ user: "ann" }, async (page) => {
+    await page.goto("/admin/images");
+    await button(page, "New image").click();
+    const dialog = page.getByRole("dialog", { name: "New image" });
+    await accessible(page, "the dialog that adds an image");
+    await dialog.getByLabel("Name", { exact: true }).fill("void-2");
+    await dialog.getByLabel("Address", { exact: true }).fill("https://169.254.169.254/latest");
+    await dialog.getByRole("button", { name: "Add image" }).click();
+    await marked(dialog, "url");
+    await dialog.getByText("spec.imageSources").waitFor();
+    await dialog.getByLabel("Address", { exact: true }).fill("docker://quay.io/containerdisks/void:2");
+    await dialog.getByLabel("Name for people").fill("Void Linux");
+    await dialog.getByRole("button", { name: "Add image" }).click();
+    await says(page, "void-2 is being imported.");
+    const added = card(page, "void-2");
+    await added.getByText("Ready").waitFor();
+    await added.getByText("docker://quay.io/containerdisks/void:2").waitFor();
+    await button(page, "Edit void-2").click();
+    await page.getByRole("dialog").getByLabel("Smallest disk").fill("7Gi");
+    await page.getByRole("dialog").getByRole("button", { name: "Save" }).click();
+    await added.getByText("disk from 7 GiB").waitFor();
+    await accessible(page, "the catalogue of images");
+    await button(page, "Delete void-2").click();
+    await page.getByRole("dialog").getByRole("textbox").fill("void-2");
+    await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
+    await added.waitFor({ state: "detached" });
+  });
+
 const how_far_an_import_is_can_be_read_and_heard = () =>
   scene({ user: "ann" }, async (page) => {
     const image = { name: "void-1", displayName: "Void", osFamily: "Debian", minDisk: "1073741824", conditions: [] };
@@ -164,5 +193,6 @@ const how_far_an_import_is_can_be_read_and_heard = () =>
 export default {
   the_overview_shows_how_full_the_cluster_is,
   a_new_image_is_followed_until_it_is_ready,
+  an_administrator_adds_an_image,
   how_far_an_import_is_can_be_read_and_heard,
 };

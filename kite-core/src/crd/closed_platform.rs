@@ -10,6 +10,8 @@ use super::{
 const UNKNOWN_EPOCH: i64 = -1;
 /// All networks there are.
 const EVERYWHERE: [&str; 2] = ["0.0.0.0/0", "::/0"];
+/// No place that images come from.
+const NOWHERE: [&str; 0] = [];
 /// What is said of settings of which none can be read.
 const ALL_OF_IT: &str = "all of it: ";
 
@@ -22,6 +24,7 @@ salvaged!(
         // It is asked for where it was not, and who has none can set one up.
         "requireSecondFactor": "Everybody",
         "blockedNetworks": EVERYWHERE,
+        "imageSources": NOWHERE,
         "sessionEpoch": UNKNOWN_EPOCH,
         "tokenEpoch": UNKNOWN_EPOCH,
         "web": {"enabled": false},
@@ -38,6 +41,7 @@ impl KitePlatformSpec {
             sign_ups_per_day: Some(0),
             require_second_factor: SecondFactorOf::Everybody,
             blocked_networks: EVERYWHERE.map(str::to_owned).into(),
+            image_sources: Some(Vec::new()),
             session_epoch: UNKNOWN_EPOCH,
             token_epoch: UNKNOWN_EPOCH,
             web: WebExposure {

@@ -8,7 +8,9 @@
 
 use serde_json::{Map, Value};
 
-use super::{KitePlatformSpec, reserved_domain::RESERVED_AS_JSON};
+use super::{
+    KitePlatformSpec, image_source::IMAGE_SOURCES_AS_JSON, reserved_domain::RESERVED_AS_JSON,
+};
 use crate::names;
 
 /// What the HTTP API may do to such a setting all the same.
@@ -48,7 +50,7 @@ const TEXT: &str = "\"\"";
 
 impl ClusterSetting {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         setting("baseDomain", TEXT, ApiMay::SetOnce),
         setting("storageClass", TEXT, ApiMay::Nothing),
         setting("imageNamespace", TEXT, ApiMay::Nothing),
@@ -56,6 +58,8 @@ impl ClusterSetting {
         // The network policies open to them, wherever they are.
         setting("nameservers", "[]", ApiMay::Nothing),
         setting("reservedDomainPrefixes", RESERVED_AS_JSON, ApiMay::Add),
+        // What an importer reaches people read.
+        setting("imageSources", IMAGE_SOURCES_AS_JSON, ApiMay::Nothing),
         setting("exposure.ingressClassName", TEXT, ApiMay::Nothing),
         setting("exposure.gateway", "{}", ApiMay::Nothing),
         setting("exposure.controllerNamespaces", "[]", ApiMay::Nothing),

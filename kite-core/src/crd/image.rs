@@ -44,7 +44,7 @@ pub struct KiteImageSpec {
     pub display_name: Option<String>,
     /// A sentence for people who choose an image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 1000))]
+    #[schemars(length(max = 1024))]
     pub description: Option<String>,
     /// Where the image comes from. Cannot be changed.
     #[x_kube(validation = Rule::new("self == oldSelf").message("source cannot be changed: create another image"))]

@@ -14,6 +14,7 @@ mod formats;
 // KubeSchema makes a copy of the spec that nobody reads.
 #[allow(dead_code)]
 mod image;
+mod image_source;
 #[allow(clippy::duplicated_attributes, dead_code)]
 mod invite;
 #[allow(dead_code)]
@@ -51,10 +52,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt as _;
 
 pub use self::{
-    charge::*, cluster_setting::*, connection::*, image::*, invite::*, offer::*, password::*,
-    platform::*, reservation::*, reserved_domain::*, schedule::*, second_factor::*, session::*,
-    sign_in::*, snapshot::*, token::*, unread_status::UnreadStatus, user::*, user_authority::*,
-    virtual_machine::*, volume::*,
+    charge::*, cluster_setting::*, connection::*, image::*, image_source::*, invite::*, offer::*,
+    password::*, platform::*, reservation::*, reserved_domain::*, schedule::*, second_factor::*,
+    session::*, sign_in::*, snapshot::*, token::*, unread_status::UnreadStatus, user::*,
+    user_authority::*, virtual_machine::*, volume::*,
 };
 
 /// API group of Kite's kinds.

@@ -99,6 +99,12 @@ pub struct KitePlatformSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "labels_schema")]
     pub reserved_domain_prefixes: Option<Vec<String>>,
+    /// What addresses of images begin with that administrators of Kite may add to the
+    /// catalogue by the HTTP API, such as `https://images.example.org/public/`. Without this:
+    /// places of images of common systems.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "image_sources_schema")]
+    pub image_sources: Option<Vec<String>>,
     /// Sessions of the HTTP API name the epoch in which they began; any other
     /// number ends them all, at once and everywhere.
     #[serde(default, skip_serializing_if = "super::is_zero")]
@@ -161,6 +167,15 @@ fn networks_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 
 /// Addresses, in the order in which they are asked; of more than three, resolvers look
 /// at the first three.
+fn image_sources_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "array",
+        "maxItems": 64,
+        "x-kubernetes-list-type": "set",
+        "items": {"type": "string", "maxLength": 512, "pattern": super::image_source::PATTERN},
+    })
+}
+
 fn nameservers_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "array",

@@ -715,6 +715,12 @@ fn on_vms() -> Vec<Right> {
         ),
         cluster(
             KITE,
+            ["kiteimages"],
+            ["get", "create", "patch", "delete"],
+            "images that administrators add to the catalogue",
+        ),
+        cluster(
+            KITE,
             ["kitevirtualmachineoffers"],
             ["get", "create", "delete"],
             "offers",

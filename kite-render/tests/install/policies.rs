@@ -7,7 +7,7 @@ use k8s_openapi::api::{
 };
 use kite_core::{
     crd::{
-        KitePlatform, KitePlatformSpec, KiteUser, KiteUserSpec, KiteVirtualMachine,
+        KiteImage, KitePlatform, KitePlatformSpec, KiteUser, KiteUserSpec, KiteVirtualMachine,
         KiteVirtualMachineSpec, KiteVolume, KiteVolumeSpec, OnAccountDeletion,
     },
     labels,
@@ -571,6 +571,33 @@ async fn the_garbage_collector_leaves_users_namespaces_to_the_controller() {
     collector.delete("other", &params).await.unwrap();
     let controller = namespaces(&Process::Controller.username("kite"));
     controller.delete(HOME, &params).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_api_makes_no_image_of_what_is_in_the_cluster() {
+    let stage = Stage::new().await;
+    let api = Process::Api.username("kite");
+    let images = |who: &str| Api::<KiteImage>::all(stage.cluster.client_as(who));
+    let image = |name: &str, source: Value| -> KiteImage {
+        let spec = json!({"source": source, "minDisk": "1Gi"});
+        let image = json!({"metadata": {"name": name}, "spec": spec});
+        serde_json::from_value(image).unwrap()
+    };
+    let params = PostParams::default();
+    for (name, source) in [
+        ("claim", json!({"pvc": {"name": "theirs"}})),
+        ("shot", json!({"snapshot": {"name": "theirs"}})),
+    ] {
+        let image = image(name, source);
+        let made = images(&api).create(&params, &image).await;
+        refused(text(made), "kite-images");
+        images(ADMIN).create(&params, &image).await.unwrap();
+        // What is said of it may be changed.
+        let said = json!({"spec": {"displayName": "Theirs"}});
+        merge(&images(&api), name, &said).await.unwrap();
+    }
+    let fetched = image("fetched", json!({"registry": {"url": "docker://a.test/b"}}));
+    images(&api).create(&params, &fetched).await.unwrap();
 }
 
 #[tokio::test]

@@ -88,6 +88,7 @@ fn filled(path: &str) -> String {
         it if it.contains("/offers/") => "small",
         it if it.contains("/snapshots/") => "before-the-update",
         it if it.contains("/volumes/") => "data",
+        it if it.contains("/images/") => "debian-12",
         it if it.contains("/admin/users/") => "ann",
         _ => "none",
     };
@@ -177,6 +178,10 @@ fn long(place: &str, length: usize) -> String {
         "email" => filled("a@", "x"),
         "issuer" => filled("https://", "x"),
         "returnTo" => filled("/", "x"),
+        "url" => filled("https://cloud.debian.org/images/", "x"),
+        "checksum" => filled("sha256:", "0"),
+        "imageSources[0]" => filled("https://example.org/", "x/"),
+        "refreshSchedule" => filled("0 3 * * ", "0"),
         // Of one letter many people have.
         "password" | "newPassword" | "sshPassword" => filled("", "kw7-bat!"),
         "lifetime" | "idleTimeout" | "expiryGracePeriod" | "keep" => filled("", "1h"),
@@ -211,6 +216,7 @@ impl Operation<'_> {
             }
             _ if place == "blockedNetworks" => json!(format!("10.{n}.0.0/16")),
             _ if place == "nameservers" => json!(format!("192.0.2.{}", n + 1)),
+            _ if place == "imageSources" => json!(format!("https://images-{n}.example.org/")),
             _ if place == "reservedDomainPrefixes" => json!(format!("label-{n}")),
             _ if place == "sshPublicKeys" => json!(format!("{KEY} {n}")),
             _ => json!(format!("ssh-ed25519 AAAA {n}")),
@@ -286,6 +292,8 @@ impl Operation<'_> {
                         "image": "debian-12"});
         Some(match self.id {
             "createVm" | "createOffer" => vm,
+            "createImage" => json!({"name": "new", "minDisk": "1Gi",
+                                    "url": "https://cloud.debian.org/images/new.qcow2"}),
             "claimOffer" => json!({"name": "new"}),
             "createSnapshot" => json!({"name": "new", "vm": "web"}),
             "createVolume" => json!({"name": "new", "size": "1Gi"}),

@@ -56,6 +56,7 @@ export const keys = {
   identities: ["identities"],
   allVms: ["admin", "vms"],
   allOffers: ["admin", "offers"],
+  allImages: ["admin", "images"],
   users: ["admin", "users"],
   platform: ["admin", "platform"],
   capacity: ["admin", "capacity"],
@@ -186,6 +187,8 @@ export const useAllVms = () =>
   useQuery({ queryKey: keys.allVms, queryFn: calls.listAllVms, refetchInterval: usePolling(POLL_MS) });
 export const useAllOffers = () =>
   useQuery({ queryKey: keys.allOffers, queryFn: calls.listAllOffers, refetchInterval: usePolling(POLL_MS) });
+export const useAllImages = () =>
+  useQuery({ queryKey: keys.allImages, queryFn: calls.listAllImages, refetchInterval: usePolling(SLOW_MS) });
 export const useUsers = () => useQuery({ queryKey: keys.users, queryFn: calls.listUsers, refetchInterval: usePolling(POLL_MS) });
 export const useCapacity = () =>
   useQuery({ queryKey: keys.capacity, queryFn: calls.getCapacity, refetchInterval: usePolling(2 * SLOW_MS) });

@@ -31,6 +31,9 @@ export const BEFORE = "data-before";
 /** What a name that goes into addresses looks like, as `pattern` of a field. */
 export const LABEL = "[a-z0-9]([a-z0-9\\-]*[a-z0-9])?";
 
+/** The same where there may be dots in it. */
+export const DOTTED = "[a-z0-9]([a-z0-9.\\-]*[a-z0-9])?";
+
 /** What a username looks like, as `pattern` of a field. */
 export const USERNAME = "[a-z][a-z0-9\\-]{0,30}[a-z0-9]";
 

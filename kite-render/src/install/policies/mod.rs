@@ -53,6 +53,7 @@ pub(super) fn manifests(installation: &Installation) -> Vec<Manifest> {
         namespaces(),
         collected(),
         platform::settings(namespace),
+        images(namespace),
         controller::reach(namespace),
         gateway(namespace),
         secrets(namespace),
@@ -235,6 +236,23 @@ fn collected() -> Policy {
             "false".to_owned(),
             "metadata.name: Kite's controller deletes a user's namespace, once nothing is in it that \
              is to be kept; where there is no controller any more, delete the namespace yourself"
+                .to_owned(),
+        )],
+    }
+}
+
+/// The API adds images that are fetched, and none of what is in the cluster already: a claim or
+/// a snapshot may be anybody's.
+fn images(namespace: &str) -> Policy {
+    Policy {
+        name: "kite-images",
+        about: vec![(crd::GROUP, vec!["kiteimages"], vec!["CREATE", "UPDATE"])],
+        when: vec![("by-the-api", written_by(Process::Api, namespace))],
+        rules: vec![(
+            "has(object.spec.source.http) || has(object.spec.source.registry) || \
+             (request.operation == 'UPDATE' && object.spec.source == oldObject.spec.source)"
+                .to_owned(),
+            "spec.source: the API adds images from http and registry; make others with kubectl"
                 .to_owned(),
         )],
     }

@@ -251,6 +251,7 @@ fn machines(stage: &Stage, boss: &str, ann: &str) -> [&'static str; 2] {
         Some(boss),
         Some(&offer),
     );
+    has_an_image(platform, boss);
     let claim = json!({"name": "offered", "idleTimeout": "1h"});
     // What is not in the API's copy may have been made a moment ago by another replica.
     platform.curl_ok(
@@ -289,6 +290,20 @@ fn machines(stage: &Stage, boss: &str, ann: &str) -> [&'static str; 2] {
         None,
     );
     ["web", "offered"]
+}
+
+/// An image is added to the catalogue, described, and taken out.
+fn has_an_image(platform: &Platform, boss: &str) {
+    let all = "/api/v1/admin/images";
+    let url = "docker://quay.io/containerdisks/void:1";
+    let image = json!({"name": "void", "url": url, "minDisk": "1Gi"});
+    platform.curl_ok(201, "POST", all, Some(boss), Some(&image));
+    let one = "/api/v1/admin/images/void";
+    let edit = json!({"displayName": "Void"});
+    platform.curl_ok(200, "PATCH", one, Some(boss), Some(&edit));
+    let none = "/api/v1/admin/images/none";
+    platform.curl_ok(404, "GET", none, Some(boss), None);
+    platform.curl_ok(202, "DELETE", one, Some(boss), None);
 }
 
 /// A snapshot is taken of web while it runs, and goes again; another one goes with it.

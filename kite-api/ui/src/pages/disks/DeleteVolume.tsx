@@ -5,7 +5,7 @@ import { Confirm } from "../../components/Confirm";
 import { useT } from "../../i18n";
 
 /** Asks whether a volume is to go; of another account's where its owner is to be named. Absent while it is not asked. */
-export function DeleteVolume({ volume, owner, onClose }: { volume: Volume | undefined; owner?: string; onClose: () => void }) {
+export function DeleteVolume({ volume, owner, onClose }: { volume: Volume | undefined; owner?: string | undefined; onClose: () => void }) {
   const t = useT();
   const name = volume?.name ?? "";
   return (
