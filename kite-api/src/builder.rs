@@ -30,6 +30,7 @@ use crate::{
     nodes,
     notices::find_out,
     recordings::Recordings,
+    registries::Registries,
     state::{ApiState, Inner},
     vocabulary::VOCABULARY,
 };
@@ -261,6 +262,7 @@ impl ApiStateBuilder {
         let mut settings = self.settings;
         settings.server = self.instance.server().map(str::to_owned);
         settings.vocabulary = VOCABULARY;
+        let registries = Registries::new(settings.local_providers);
         let caches = Arc::new(Caches::start(&self.client));
         let cluster =
             KubeCluster::new(self.client.clone()).with_field_manager(kite_core::managers::API);
@@ -313,6 +315,7 @@ impl ApiStateBuilder {
             creations: Turns::default(),
             capacity: nodes::Seen::default(),
             synced: AtomicBool::new(false),
+            registries,
             recordings: self.recordings,
             instance: self.instance,
             tasks: Mutex::default(),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use kite_core::cluster::{Cluster as _, ClusterError, ClusterExt as _, Object, ObjectKey};
 use kite_identity::Caller;
 use kite_rest::{
-    Accepted, Answer, Created, Deleting, Form, IdempotencyKey, Input, Problem, ProblemKind, Stamp,
-    cache::Cache, finish_new, is_label, present,
+    Accepted, Answer, Created, Deleting, Form, IdempotencyKey, IfMatch, Input, Problem,
+    ProblemKind, Stamp, cache::Cache, finish_new, is_label, present,
 };
-use kube::{ResourceExt as _, api::PropagationPolicy};
+use kube::ResourceExt as _;
 
 use crate::{caches::Caches, state::ApiState};
 
@@ -39,7 +39,7 @@ pub(crate) async fn create<K: Catalogued, B: Input>(
     (model, object): (K, impl FnOnce(B) -> K),
 ) -> Result<Created<K::View>, Problem> {
     let stamp = once.stamp(&caller.uid(), form);
-    let name = form.peek::<String>("name").filter(|name| is_label(name));
+    let name = form.peek::<String>("name").filter(|name| is_name(name));
     let new = match finish_new(state.store(), form, input, &model).await {
         Ok(new) => new,
         // What was in order when it was asked for first may be so no more.
@@ -70,6 +70,11 @@ pub(crate) async fn create<K: Catalogued, B: Input>(
     Ok(created(&made))
 }
 
+/// Whether something in the cluster can be called so: labels with dots between.
+fn is_name(name: &str) -> bool {
+    name.split('.').all(is_label)
+}
+
 /// The answer that the same request was given before.
 async fn made_by<K: Catalogued>(
     state: &ApiState,
@@ -93,18 +98,15 @@ fn created<K: Catalogued>(object: &K) -> Created<K::View> {
     Answer::new(object.view()).with_location(&format!("{}/{}", K::PLACE, object.name_any()))
 }
 
-/// Deletes the one of this name.
+/// Deletes the one of this name, if it is as the request thinks.
 pub(crate) async fn delete<K: Catalogued>(
     state: &ApiState,
     caller: &Caller,
     name: String,
+    condition: &IfMatch,
 ) -> Result<Accepted<Deleting>, Problem> {
     let found = find::<K>(state, &name).await?;
-    let background = PropagationPolicy::Background;
-    state
-        .cluster()
-        .delete_by_uid(found.as_ref(), background)
-        .await?;
+    kite_rest::delete(state.store(), found.as_ref(), condition).await?;
     K::copies(state.caches())
         .caught_up_with_deletion(&found)
         .await;

@@ -6,8 +6,8 @@ mod view;
 use std::sync::Arc;
 
 use aide::axum::{ApiRouter, routing::get_with};
-use axum::extract::{Path, State};
-use kite_core::crd::{AccessLevel, KiteImage};
+use axum::extract::{Path, Query, State};
+use kite_core::crd::{AccessLevel, KiteImage, KitePlatformSpec};
 use kite_identity::Caller;
 use kite_rest::{
     Accepted, Answer, Created, Deleting, Form, IdempotencyKey, IfMatch, Items, Named, Page,
@@ -15,11 +15,15 @@ use kite_rest::{
 };
 
 use self::input::{Edit, NewImage, model};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 pub(crate) use self::view::ImageView;
 use crate::{
     caches::Caches,
     catalogue::{self, Catalogued},
     policy::{Action, Whose},
+    registries::{Repository, Tags},
     state::ApiState,
 };
 
@@ -63,6 +67,18 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
                     "createImage",
                     "Add an image to the catalogue",
                     &[Taken],
+                ),
+            ),
+        )
+        .api_route(
+            "/admin/image-tags",
+            get_with(
+                tags,
+                about(
+                    "admin",
+                    "listImageTags",
+                    "List the versions of a container disk that its registry has",
+                    &[NotFound, Conflict, ProblemKind::Invalid],
                 ),
             ),
         )
@@ -156,19 +172,69 @@ fn require_source(state: &ApiState, form: &mut Form) {
     if let Some(url) = form.peek::<String>("url")
         && !platform.admits_image(&url)
     {
-        let sources: Vec<_> = platform.image_sources().collect();
-        let sources = match &*sources {
-            [] => "nowhere".to_owned(),
-            some => some.join(", "),
-        };
-        form.error(
-            "url",
-            format!(
-                "is not below a place from which images may come ({sources}): use one of those, or \
-                 ask an administrator of the cluster, who can set spec.imageSources of KitePlatform \
-                 default"
-            ),
-        );
+        form.error("url", not_admitted(&platform));
+    }
+}
+
+fn not_admitted(platform: &KitePlatformSpec) -> String {
+    let sources: Vec<_> = platform.image_sources().collect();
+    let sources = match &*sources {
+        [] => "nowhere".to_owned(),
+        some => some.join(", "),
+    };
+    format!(
+        "is not below a place from which images may come ({sources}): use one of those, or ask an \
+         administrator of the cluster, who can set spec.imageSources of KitePlatform default"
+    )
+}
+
+/// Of which repository the tags are wanted.
+#[derive(Deserialize, JsonSchema)]
+struct Wanted {
+    /// The address of a container disk, such as `docker://quay.io/containerdisks/fedora`; a tag
+    /// in it is passed over.
+    #[schemars(length(max = 2048))]
+    url: Option<String>,
+}
+
+/// The versions that a registry has of a container disk.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ImageTags")]
+struct TagsView {
+    /// The address without a tag: with a colon and one of the tags it is an image's `url`.
+    url: String,
+    /// Names of versions, the newest first as far as names tell.
+    tags: Vec<String>,
+    /// Whether the registry has no others.
+    complete: bool,
+}
+
+/// `GET /api/v1/admin/image-tags`
+async fn tags(
+    State(state): State<ApiState>,
+    caller: Caller,
+    Query(Wanted { url }): Query<Wanted>,
+) -> Result<Answer<TagsView>, Problem> {
+    require(&caller)?;
+    let url = url.unwrap_or_default();
+    let refused = |why: String| Problem::field(ProblemKind::Invalid, "url", &url, why);
+    let of = Repository::of(&url).ok_or_else(|| {
+        let remedy = "write docker://, a registry and a repository, such as \
+                      docker://quay.io/containerdisks/fedora";
+        refused(remedy.to_owned())
+    })?;
+    let platform = state.platform();
+    let plain = of.url();
+    if !platform.admits_image(&plain) {
+        return Err(refused(not_admitted(&platform)));
+    }
+    match state.registries().tags(&of).await {
+        Ok(Tags { tags, complete }) => Ok(Answer::new(TagsView {
+            url: plain,
+            tags,
+            complete,
+        })),
+        Err(error) => Err(error.into_problem(&of)),
     }
 }
 
@@ -206,7 +272,8 @@ async fn delete(
     State(state): State<ApiState>,
     caller: Caller,
     Path(Named { name }): Path<Named>,
+    condition: IfMatch,
 ) -> Result<Accepted<Deleting>, Problem> {
     require(&caller)?;
-    catalogue::delete::<KiteImage>(&state, &caller, name).await
+    catalogue::delete::<KiteImage>(&state, &caller, name, &condition).await
 }

@@ -78,6 +78,7 @@ pub mod policy;
 pub mod proof;
 mod recordings;
 mod reference;
+mod registries;
 mod router;
 mod setting;
 mod settings;

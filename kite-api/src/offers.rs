@@ -20,8 +20,8 @@ use kite_core::{
 };
 use kite_identity::{Caller, Principal};
 use kite_rest::{
-    Accepted, Answer, Bounds, Created, Deleting, Form, IdempotencyKey, Input, Items, LABEL, Named,
-    Page, Problem, ProblemKind, Sent, cache::Cache, openapi::about, require_future,
+    Accepted, Answer, Bounds, Created, Deleting, Form, IdempotencyKey, IfMatch, Input, Items,
+    LABEL, Named, Page, Problem, ProblemKind, Sent, cache::Cache, openapi::about, require_future,
 };
 use kube::ResourceExt as _;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -433,5 +433,5 @@ async fn delete(
     Path(Named { name }): Path<Named>,
 ) -> Result<Accepted<Deleting>, Problem> {
     caller.require(Action::ManageOffers, Whose::Other(AccessLevel::ReadOnly))?;
-    catalogue::delete::<KiteVirtualMachineOffer>(&state, &caller, name).await
+    catalogue::delete::<KiteVirtualMachineOffer>(&state, &caller, name, &IfMatch::default()).await
 }

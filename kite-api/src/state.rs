@@ -31,6 +31,7 @@ use crate::{
     metrics::Metrics,
     nodes,
     recordings::Recordings,
+    registries::Registries,
     vocabulary::VOCABULARY,
 };
 
@@ -55,6 +56,7 @@ pub(crate) struct Inner {
     pub(crate) synced: AtomicBool,
     pub(crate) metrics: Metrics,
     pub(crate) consoles: Consoles,
+    pub(crate) registries: Registries,
     pub(crate) recordings: Option<Arc<dyn Recordings>>,
     pub(crate) instance: Instance,
     pub(crate) namespace_wait: Duration,
@@ -188,6 +190,11 @@ impl ApiState {
     }
 
     /// The platform's settings; the defaults while there is no `KitePlatform`.
+    /// Who is asked for the versions of images.
+    pub(crate) fn registries(&self) -> &Registries {
+        &self.inner.registries
+    }
+
     pub(crate) fn platform(&self) -> KitePlatformSpec {
         self.accounts().platform()
     }

@@ -14,7 +14,7 @@ use kite_core::{
     crd::{KitePlatform, KitePlatformSpec, KitePlatformStatus},
     names,
 };
-use kite_rest::{Problem, Store, Vocabulary, audit::Audited};
+use kite_rest::{Problem, Store, Vocabulary, audit::Audited, web::Reach};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -27,7 +27,7 @@ use crate::{
     copies::Copies,
     counts::Counts,
     passwords::Passwords,
-    providers::{Providers, Reach},
+    providers::Providers,
     throttle::{Limits, Source, Throttle},
 };
 

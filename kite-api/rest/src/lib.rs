@@ -38,6 +38,7 @@
 //! | [`budget`], [`held`] | how much memory requests and answers may hold |
 //! | [`query`] | parameters of queries, against what the document says |
 //! | [`audit`] | one record for each request that changes something |
+//! | [`web`] | requests to servers that somebody names |
 //! | [`openapi`] | the document |
 //! | [`cookie`], [`address`], [`request_id`] | what a browser brings, where a client is, how a request is called |
 //!
@@ -84,6 +85,7 @@ mod trial;
 mod turns;
 mod unchanged;
 mod vocabulary;
+pub mod web;
 pub mod written;
 
 pub use self::{

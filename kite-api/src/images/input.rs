@@ -32,6 +32,18 @@ const BOUNDS: [(&str, Bounds); 3] = [
 /// What `url` begins with where it names a container disk.
 const REGISTRY: &str = "docker://";
 
+const CHECKSUM: &str = "write md5, sha1, sha256 or sha512, a colon, and the digest in hexadecimal";
+
+/// Whether it is like a checksum: told with all else that is wrong.
+fn is_checksum(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(algorithm, digest)| {
+        let is_hex = |c: char| c.is_ascii_hexdigit();
+        matches!(algorithm, "md5" | "sha1" | "sha256" | "sha512")
+            && !digest.is_empty()
+            && digest.chars().all(is_hex)
+    })
+}
+
 /// An image that an administrator wants to have in the catalogue.
 pub(crate) struct NewImage {
     pub(super) name: String,
@@ -70,6 +82,11 @@ impl Input for NewImage {
                 "is of a file behind https:// or http://: leave it out, and name a container disk by \
                  its digest, such as docker://quay.io/containerdisks/fedora@sha256:…",
             );
+        }
+        if let Some(checksum) = &checksum
+            && !is_checksum(checksum)
+        {
+            form.error("checksum", CHECKSUM);
         }
         if !of_registry && refresh_schedule.is_some() {
             form.error(

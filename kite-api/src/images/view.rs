@@ -37,16 +37,16 @@ pub(crate) struct ImageView {
     /// cluster. There may be a password in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
-    /// Checksum of the file.
+    /// For administrators: checksum of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     checksum: Option<String>,
     /// The account that its maker set up.
     #[serde(skip_serializing_if = "Option::is_none")]
     default_user: Option<String>,
-    /// When a newer one is looked for (cron format, UTC).
+    /// For administrators: when a newer one is looked for (cron format, UTC).
     #[serde(skip_serializing_if = "Option::is_none")]
     refresh_schedule: Option<String>,
-    /// How many imports are kept where a newer one is looked for.
+    /// For administrators: how many imports are kept where a newer one is looked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     imports_to_keep: Option<i32>,
     /// The smallest disk that an administrator has allowed for it.
@@ -70,6 +70,9 @@ impl ImageView {
     pub(crate) fn of(image: &KiteImage) -> Self {
         Self {
             url: None,
+            checksum: None,
+            refresh_schedule: None,
+            imports_to_keep: None,
             ..Self::inside(image)
         }
     }

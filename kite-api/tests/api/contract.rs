@@ -177,6 +177,9 @@ async fn attend(State(desk): State<Arc<Desk>>, mut request: Request, next: Next)
 /// an ordinary user.
 async fn furnished() -> World {
     let world = World::new().await;
+    // No registry, whose answers are not the API's.
+    let sources = json!({"imageSources": ["https://cloud.debian.org/images/"]});
+    world.administer(sources).await;
     let root = world.user("root", AccessLevel::Admin).await;
     let ann = world.user("ann", AccessLevel::User).await;
     for (token, name) in [(&root, "web"), (&root, "db"), (&ann, "web")] {

@@ -1,12 +1,13 @@
 //! The catalogue of images over HTTP.
 
+use http::Method;
 use kite_core::{
     cluster::{Cluster as _, ObjectKey},
     crd::{AccessLevel, KiteImage, OsFamily},
 };
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::world::{World, request, send};
 
 const IMAGES: &str = "/api/v1/images";
 const ADMIN: &str = "/api/v1/admin/images";
@@ -52,7 +53,10 @@ async fn an_image_from_its_addition_to_its_end() {
         let listed = world.get(list, who).await;
         let item = listed.body["items"].as_array().unwrap().iter();
         let mut item = item.filter(|it| it["name"] == "fedora-43");
-        assert_eq!(item.next().unwrap().get("url").is_some(), sees);
+        let item = item.next().unwrap();
+        for field in ["url", "refreshSchedule"] {
+            assert_eq!(item.get(field).is_some(), sees, "{item}");
+        }
     }
     world.get(ADMIN, &ann).await.is_problem(403, "forbidden");
     world.get(FEDORA, &ann).await.is_problem(403, "forbidden");
@@ -76,6 +80,13 @@ async fn an_image_from_its_addition_to_its_end() {
     moved.is_problem(422, "invalid");
     assert_eq!(moved.fields(), ["url", "osFamily"]);
 
+    let mut stale = request(Method::DELETE, FEDORA, &root, None);
+    stale
+        .headers_mut()
+        .insert("if-match", "\"of-before\"".parse().unwrap());
+    send(&world.router, stale)
+        .await
+        .is_problem(412, "changed-meanwhile");
     assert_eq!(world.delete(FEDORA, &root).await.status, 202);
     world.get(FEDORA, &root).await.is_problem(404, "not-found");
 }
@@ -94,6 +105,29 @@ async fn images_are_for_administrators_to_manage() {
     }
     let name = stored(&world, "debian-12").await.spec.display_name;
     assert_eq!(name.as_deref(), Some("Debian 12"));
+}
+
+/// Its answer was lost, and meanwhile images may not come from there any more.
+#[tokio::test]
+async fn an_image_is_added_once() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let mut body = fedora();
+    body["name"] = json!("fedora-43.1");
+    let ask = async |body: &Value| {
+        let mut ask = request(Method::POST, ADMIN, &root, Some(body.clone()));
+        ask.headers_mut()
+            .insert("idempotency-key", "k-1".parse().unwrap());
+        send(&world.router, ask).await
+    };
+    assert_eq!(ask(&body).await.status, 201);
+    world.administer(json!({"imageSources": []})).await;
+    let again = ask(&body).await;
+    assert_eq!(again.status, 201, "{again:?}");
+    assert_eq!(again.headers["idempotency-replayed"], "true");
+    world.administer(json!({"imageSources": null})).await;
+    body["minDisk"] = json!("9Gi");
+    ask(&body).await.is_problem(422, "idempotency-key-reused");
 }
 
 /// Whatever an importer reaches becomes a disk that somebody reads.
@@ -165,6 +199,7 @@ async fn what_is_wrong_with_an_image_is_told_at_once() {
     let mut fields = refused.fields();
     fields.sort_unstable();
     let expected = [
+        "checksum",
         "description",
         "importsToKeep",
         "minDisk",

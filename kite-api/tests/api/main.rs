@@ -33,6 +33,7 @@ mod openapi;
 mod passwords;
 mod proof;
 mod refresh;
+mod registries;
 mod repeats;
 mod replicas;
 mod seal_key;

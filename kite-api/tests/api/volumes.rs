@@ -71,7 +71,7 @@ async fn what_an_older_definition_would_drop_is_not_said_to_be_done() {
         world.post(VOLUMES, &ann, kept).await,
         world.patch(DATA, &ann, keep).await,
     ] {
-        answer.is_problem(503, "unavailable");
+        answer.is_problem(500, "internal");
         let told = answer.text("/detail");
         assert!(
             told.contains("spec.onAccountDeletion") && told.contains("kite crds"),
@@ -79,6 +79,9 @@ async fn what_an_older_definition_would_drop_is_not_said_to_be_done() {
         );
     }
     assert_eq!(world.get(VOLUMES, &ann).await.names(), ["data"]);
+    // What it does not lack is as before.
+    let other = json!({"name": "other", "size": "1Gi", "onAccountDeletion": "Delete"});
+    assert_eq!(world.post(VOLUMES, &ann, other).await.status, 201);
     let grown = world.patch(DATA, &ann, json!({"size": "3Gi"})).await;
     assert_eq!(grown.text("/size"), "3Gi", "{grown:?}");
 }

@@ -137,7 +137,15 @@ const an_administrator_adds_an_image = () =>
     await dialog.getByRole("button", { name: "Add image" }).click();
     await marked(dialog, "url");
     await dialog.getByText("spec.imageSources").waitFor();
-    await dialog.getByLabel("Address", { exact: true }).fill("docker://quay.io/containerdisks/void:2");
+    // No registry is reached from here.
+    const told = { url: "docker://quay.io/containerdisks/void", tags: ["2", "1", "latest"], complete: true };
+    await page.route("**/api/v1/admin/image-tags*", (route) => route.fulfill({ json: told }));
+    await dialog.getByLabel("Address", { exact: true }).fill("docker://quay.io/containerdisks/void");
+    await dialog.getByRole("button", { name: "Versions" }).click();
+    await dialog.getByRole("button", { name: /^Version\b/ }).last().click();
+    await page.getByRole("option", { name: "2", exact: true }).click();
+    assert.equal(await dialog.getByLabel("Address", { exact: true }).inputValue(), `${told.url}:2`);
+    await accessible(page, "the versions of an image");
     await dialog.getByLabel("Name for people").fill("Void Linux");
     await dialog.getByRole("button", { name: "Add image" }).click();
     await says(page, "void-2 is being imported.");

@@ -157,7 +157,8 @@ impl ClusterError {
         }
     }
 
-    fn from_status(operation: String, status: Box<Status>) -> Self {
+    fn from_status(operation: String, mut status: Box<Status>) -> Self {
+        without_object(&mut status);
         match (status.code, status.reason.as_str()) {
             (404, _) => Self::NotFound { operation, status },
             (409, "AlreadyExists") => Self::AlreadyExists { operation, status },
@@ -224,6 +225,18 @@ impl ClusterError {
     }
 }
 
+/// Takes out of the refusal of an unknown field the object that the API server repeats with it:
+/// whatever secrets are in that, errors get into logs.
+fn without_object(status: &mut Status) {
+    let Some(at) = status.message.find(STRICT) else {
+        return;
+    };
+    status.message.drain(..at);
+    if let Some(details) = &mut status.details {
+        details.causes.clear();
+    }
+}
+
 /// Whether a patch was refused because it names another uid than the object of
 /// this name has. An API server calls that invalid where the object is there, and
 /// a conflict where it is not; it means the same.
@@ -259,6 +272,24 @@ mod tests {
             ..Status::failure("no", reason)
         };
         ClusterError::from_kube("get pod a/b", kube::Error::Api(status.boxed()))
+    }
+
+    /// As an API server says it of a creation, and of a merge patch.
+    #[test]
+    fn a_field_that_is_not_known_is_named_and_the_object_is_not() {
+        let of_creation = r#"KiteUser in version "v1" cannot be handled as a KiteUser: strict decoding error: unknown field "spec.email", unknown field "spec.x""#;
+        let of_patch = r#" "" is invalid: patch: Invalid value: "{\"spec\":{\"passwordHash\":\"$argon2\"}}": strict decoding error: unknown field "spec.email""#;
+        for (code, message) in [(400, of_creation), (422, of_patch)] {
+            let mut status = Status::failure(message, "Invalid");
+            status.code = code;
+            let error = ClusterError::from_kube("patch a", kube::Error::Api(status.boxed()));
+            assert_eq!(error.unknown_field(), Some("spec.email"));
+            assert!(
+                !format!("{error} {error:?}").contains("argon2"),
+                "{error:?}"
+            );
+        }
+        assert_eq!(error(422, "Invalid").unknown_field(), None);
     }
 
     #[test]

@@ -7,20 +7,20 @@
 
 use super::KitePlatformSpec;
 
-/// Places of images of common systems, where `spec.imageSources` is not set.
-pub const IMAGE_SOURCES: [&str; 8] = [
+/// Places of images of common systems, where `spec.imageSources` is not set: none that sends
+/// whoever asks to mirrors, which anybody may run.
+pub const IMAGE_SOURCES: [&str; 7] = [
     "https://cloud.debian.org/images/",
     "https://cloud-images.ubuntu.com/",
     "https://cloud.centos.org/",
-    "https://download.fedoraproject.org/pub/",
-    "https://download.opensuse.org/",
+    "https://dl.fedoraproject.org/pub/",
     "https://dl-cdn.alpinelinux.org/",
     "https://geo.mirror.pkgbuild.com/images/",
     "docker://quay.io/containerdisks/",
 ];
 
 /// [`IMAGE_SOURCES`] as JSON.
-pub(super) const IMAGE_SOURCES_AS_JSON: &str = r#"["https://cloud.debian.org/images/", "https://cloud-images.ubuntu.com/", "https://cloud.centos.org/", "https://download.fedoraproject.org/pub/", "https://download.opensuse.org/", "https://dl-cdn.alpinelinux.org/", "https://geo.mirror.pkgbuild.com/images/", "docker://quay.io/containerdisks/"]"#;
+pub(super) const IMAGE_SOURCES_AS_JSON: &str = r#"["https://cloud.debian.org/images/", "https://cloud-images.ubuntu.com/", "https://cloud.centos.org/", "https://dl.fedoraproject.org/pub/", "https://dl-cdn.alpinelinux.org/", "https://geo.mirror.pkgbuild.com/images/", "docker://quay.io/containerdisks/"]"#;
 
 /// What an entry is like: a scheme, a host, and a path that ends with a slash, so that no
 /// other host or folder begins like it.

@@ -165,8 +165,7 @@ fn networks_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     })
 }
 
-/// Addresses, in the order in which they are asked; of more than three, resolvers look
-/// at the first three.
+/// What addresses begin with: see [`super::image_source`].
 fn image_sources_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "array",
@@ -176,6 +175,8 @@ fn image_sources_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     })
 }
 
+/// Addresses, in the order in which they are asked; of more than three, resolvers look
+/// at the first three.
 fn nameservers_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "array",

@@ -47,8 +47,9 @@ pub struct KiteVolumeSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub description: Option<String>,
-    /// What becomes of it when its owner's account is deleted.
-    #[serde(default)]
+    /// What becomes of it when its owner's account is deleted; it goes with the account unless
+    /// this is set.
+    #[serde(default, skip_serializing_if = "OnAccountDeletion::is_delete")]
     pub on_account_deletion: OnAccountDeletion,
     /// Which fields of what is stored cannot be read, and why: what is here in their
     /// place is a stand-in. Never written.
@@ -72,6 +73,17 @@ pub enum OnAccountDeletion {
     /// It stays, and the account's name and namespace with it, until an administrator has
     /// deleted it.
     Keep,
+}
+
+impl OnAccountDeletion {
+    /// What goes without saying: definitions of before there was the field do not know it.
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde hands on a reference"
+    )]
+    fn is_delete(&self) -> bool {
+        *self == Self::Delete
+    }
 }
 
 impl KiteVolumeSpec {

@@ -488,7 +488,6 @@ impl Restoring<'_> {
     }
 }
 
-/// Whether an object is the one that was kept, or was made of it.
 /// Of something that goes: it cannot be stopped. An account whose volumes outlive it is not to be
 /// hurried by somebody who wants it back.
 fn on_its_way_out(there: &DynamicObject) -> Outcome {
@@ -507,6 +506,7 @@ fn on_its_way_out(there: &DynamicObject) -> Outcome {
     }
 }
 
+/// Whether an object is the one that was kept, or was made of it.
 fn is_the_same(entry: &Entry, there: &DynamicObject) -> bool {
     there.uid().as_ref() == Some(&entry.former_uid) || is_restored(entry, there)
 }

@@ -57,7 +57,7 @@ pub(super) fn left_behind(facts: &Facts) -> Option<Finding> {
         State::Warning,
         format!("namespaces are left of accounts that are not there any more: {named}"),
         "somebody took the finalizer off the KiteUser: look for volumes, snapshots and disks that are \
-         still needed in each (kubectl get kvol,ksnap,dv,pvc -n), then delete the namespace, and \
+         still needed in each (kubectl get kvol,ksnap,dv,pvc -n NAMESPACE), then delete the namespace, and \
          all that is in it",
     ))
 }

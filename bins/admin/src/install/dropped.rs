@@ -82,7 +82,7 @@ async fn dropped(client: &Client, wanted: &CustomResourceDefinition) -> Result<V
     let Some(there) = there else {
         return Ok(Vec::new());
     };
-    let mut ways = Vec::new();
+    let mut ways: Vec<Lost> = Vec::new();
     for version in &there.spec.versions {
         let after = wanted
             .spec
@@ -94,7 +94,7 @@ async fn dropped(client: &Client, wanted: &CustomResourceDefinition) -> Result<V
             missing(before, after, &mut Vec::new(), &mut ways);
         }
     }
-    ways.retain(|way| way.first() != Some(&Step::Field(OF_CONTROLLERS.to_owned())));
+    ways.retain(|(way, _)| way.first() != Some(&Step::Field(OF_CONTROLLERS.to_owned())));
     if ways.is_empty() {
         return Ok(Vec::new());
     }
@@ -110,8 +110,9 @@ async fn dropped(client: &Client, wanted: &CustomResourceDefinition) -> Result<V
         Err(error) => return Err(Error::of(&named(&kind, "(all)".to_owned()), error)),
     };
     let told = objects.iter().flat_map(|object| {
-        let ways = ways.iter().filter(|way| has(&object.data, way));
-        ways.map(|way| format!("{} of {}", text(way), ObjectName::found(&kind, object)))
+        let ways = ways.iter();
+        let ways = ways.filter(|(way, default)| has(&object.data, way, default.as_ref()));
+        ways.map(|(way, _)| format!("{} of {}", text(way), ObjectName::found(&kind, object)))
     });
     Ok(told.collect())
 }
@@ -130,12 +131,15 @@ fn schema(
     version.schema.as_ref()?.open_api_v3_schema.as_ref()
 }
 
+/// A way to what is not known any more, and what is there without anybody's saying so.
+type Lost = (Vec<Step>, Option<Value>);
+
 /// The ways to what `after` does not know of `before`.
 fn missing(
     before: &JSONSchemaProps,
     after: &JSONSchemaProps,
     way: &mut Vec<Step>,
-    found: &mut Vec<Vec<Step>>,
+    found: &mut Vec<Lost>,
 ) {
     if after.x_kubernetes_preserve_unknown_fields == Some(true) {
         return;
@@ -145,7 +149,7 @@ fn missing(
         way.push(step);
         match after {
             Some(after) => missing(before, after, way, found),
-            None => found.push(way.clone()),
+            None => found.push((way.clone(), before.default.as_ref().map(|it| it.0.clone()))),
         }
         way.pop();
     };
@@ -173,15 +177,19 @@ fn in_each(schema: &JSONSchemaProps) -> Option<&JSONSchemaProps> {
     })
 }
 
-/// Whether there is something at the end of the way.
-fn has(value: &Value, way: &[Step]) -> bool {
+/// Whether there is something at the end of the way, other than what is there by default.
+fn has(value: &Value, way: &[Step], default: Option<&Value>) -> bool {
     match (way.split_first(), value) {
-        (None, value) => !value.is_null(),
-        (Some((Step::Field(name), rest)), value) => {
-            value.get(name).is_some_and(|value| has(value, rest))
+        (None, value) => !value.is_null() && Some(value) != default,
+        (Some((Step::Field(name), rest)), value) => value
+            .get(name)
+            .is_some_and(|value| has(value, rest, default)),
+        (Some((Step::Each, rest)), Value::Array(items)) => {
+            items.iter().any(|it| has(it, rest, default))
         }
-        (Some((Step::Each, rest)), Value::Array(items)) => items.iter().any(|it| has(it, rest)),
-        (Some((Step::Each, rest)), Value::Object(all)) => all.values().any(|it| has(it, rest)),
+        (Some((Step::Each, rest)), Value::Object(all)) => {
+            all.values().any(|it| has(it, rest, default))
+        }
         (Some((Step::Each, _)), _) => false,
     }
 }

@@ -64,9 +64,10 @@ async fn exchange(
     let request = token_request(provider, metadata, flow, code, secret.as_deref())?;
     let answered = state.providers().web.ask(request).await;
     let name = &provider.name;
-    let (status, body) = answered.map_err(|error| lost(name, &metadata.token, &error))?;
+    let answer = answered.map_err(|error| lost(name, &metadata.token, &error))?;
+    let (status, body) = (answer.status(), answer.body());
     if status == StatusCode::OK {
-        return serde_json::from_slice(&body).map_err(|error| {
+        return serde_json::from_slice(body).map_err(|error| {
             tracing::warn!(provider = name, %error, "a token answer has not what it should");
             Failure::Untrusted
         });
@@ -75,7 +76,7 @@ async fn exchange(
         tracing::warn!(provider = name, %status, "a sign-in provider gives no token now");
         return Err(Failure::Unavailable);
     }
-    let refusal = serde_json::from_slice::<Refusal>(&body);
+    let refusal = serde_json::from_slice::<Refusal>(body);
     let error = refusal.map_or_else(|_| "no reason".to_owned(), |it| it.error);
     tracing::warn!(provider = name, %status, ?error, "a sign-in provider refuses a code");
     Err(match error.as_str() {

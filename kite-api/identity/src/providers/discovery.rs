@@ -5,17 +5,14 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jsonwebtoken::jwk::Jwk;
 use kite_core::crd::SignInProvider;
+use kite_rest::web::{FetchError, Reach, Web, get};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 use url::Url;
 
-use super::{
-    failure::Failure,
-    fetch::{FetchError, Web, get},
-    reach::Reach,
-};
+use super::failure::Failure;
 
 /// How long it is believed what a provider said.
 const BELIEVED: Duration = Duration::from_secs(3600);

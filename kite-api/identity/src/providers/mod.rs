@@ -1,12 +1,9 @@
-//! What sign-in providers say of themselves, and where they may be.
+//! What sign-in providers say of themselves.
 
 mod discovery;
 mod failure;
-mod fetch;
-mod reach;
 
 pub(crate) use self::{
     discovery::{Metadata, Providers, lost},
     failure::Failure,
-    reach::Reach,
 };

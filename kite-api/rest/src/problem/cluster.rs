@@ -31,7 +31,7 @@ impl Problem {
         if let Some(field) = error.unknown_field() {
             tracing::error!(%error, "a CRD is of an earlier version: apply what kite crds prints");
             return Self::new(
-                ProblemKind::Unavailable,
+                ProblemKind::Internal,
                 format!(
                     "the cluster does not know {field} yet: its definitions of Kite's kinds are of an \
                      earlier version, and an administrator of the cluster has to apply what kite \

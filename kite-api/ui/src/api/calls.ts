@@ -185,11 +185,12 @@ export const deleteOffer = (name: string) =>
   ask(client.DELETE("/api/v1/admin/offers/{name}", { params: { path: { name } } }));
 
 export const listAllImages = () => all<Image>((query) => ask(client.GET("/api/v1/admin/images", { params: { query } })));
+export const listImageTags = (url: string) => ask(client.GET("/api/v1/admin/image-tags", { params: { query: { url } } }));
 export const createImage = (body: Sent<"NewImage">) => ask(client.POST("/api/v1/admin/images", { body: whole<"NewImage">(body), params: once() }));
 export const editImage = (name: string, body: Sent<"ImageEdit">, etag?: string) =>
   ask(client.PATCH("/api/v1/admin/images/{name}", { params: { path: { name }, ...unless(etag) }, body: whole<"ImageEdit">(body) }));
-export const deleteImage = (name: string) =>
-  ask(client.DELETE("/api/v1/admin/images/{name}", { params: { path: { name } } }));
+export const deleteImage = (name: string, etag?: string) =>
+  ask(client.DELETE("/api/v1/admin/images/{name}", { params: { path: { name }, ...unless(etag) } }));
 
 export const listUsers = () => all<User>((query) => ask(client.GET("/api/v1/admin/users", { params: { query } })));
 export const createUser = (body: Sent<"NewUser">) => ask(client.POST("/api/v1/admin/users", { body: whole<"NewUser">(body), params: once() }));

@@ -196,6 +196,8 @@ async fn definitions_that_drop_what_is_written() {
             let all = schema.properties.as_mut().unwrap();
             let spec = all.get_mut("spec").unwrap().properties.as_mut().unwrap();
             spec.remove("email").unwrap();
+            // It is there by default.
+            spec.remove("accessLevel").unwrap();
             let quota = spec.get_mut("quota").unwrap();
             quota
                 .properties

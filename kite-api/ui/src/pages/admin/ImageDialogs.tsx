@@ -10,6 +10,7 @@ import { Select } from "../../components/Select";
 import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
 import { useBasis } from "../../lib/basis";
+import { ImageAddress } from "./ImageAddress";
 
 /** Families, by the systems that are of them: names, which are the same in every language. */
 const FAMILIES: readonly { value: Image["osFamily"]; text: string }[] = [
@@ -50,7 +51,7 @@ export function NewImage({ onClose }: { onClose: () => void }) {
     <Dialog title={t("images.new")} isOpen onClose={onClose}>
       <Form submit={t("images.add")} extra={<Button onPress={onClose}>{t("cancel")}</Button>} send={send}>
         <NameField name="name" label={t("vm.name")} hint={t("images.nameHint")} pattern={DOTTED} maxLength={63} autoFocus isRequired />
-        <NameField name="url" label={t("images.url")} hint={t("images.urlHint")} maxLength={2048} isRequired />
+        <ImageAddress />
         <NameField name="checksum" label={t("images.checksum")} hint={t("images.checksumHint")} maxLength={200} />
         <Select name="osFamily" label={t("images.family")} hint={t("images.familyHint")} defaultValue="Debian" options={FAMILIES} />
         <Said />

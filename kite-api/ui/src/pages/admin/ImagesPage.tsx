@@ -73,7 +73,7 @@ export default function ImagesPage() {
         isOpen={asked?.what === "delete" && image !== undefined}
         onClose={close}
         send={async () => {
-          await calls.deleteImage(image?.name ?? "");
+          await calls.deleteImage(image?.name ?? "", image?.etag);
           await refetchImages();
         }}
       />

@@ -1,10 +1,7 @@
-//! Requests to providers: bounded in time, in size and in number, without
-//! following redirects.
-
 use std::{sync::OnceLock, time::Duration};
 
 use bytes::Bytes;
-use http::{Request, StatusCode, header};
+use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
@@ -26,15 +23,27 @@ const MOST_BYTES: usize = 512 * 1024;
 /// Most requests at once.
 const AT_ONCE: usize = 32;
 
+impl std::fmt::Debug for Web {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Web").finish_non_exhaustive()
+    }
+}
+
 type Connection = Client<HttpsConnector<HttpConnector<NotHere>>, Full<Bytes>>;
 
 /// Why there is no answer; for the log.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct FetchError(String);
+pub struct FetchError(String);
 
-/// Asks providers.
-pub(crate) struct Web {
+impl From<&str> for FetchError {
+    fn from(why: &str) -> Self {
+        Self(why.to_owned())
+    }
+}
+
+/// Asks servers that somebody names.
+pub struct Web {
     /// Made when it is first needed, for it reads the certificates of all
     /// authorities.
     connection: OnceLock<Result<Connection, FetchError>>,
@@ -44,7 +53,7 @@ pub(crate) struct Web {
 
 impl Web {
     /// Asks what is within `reach`.
-    pub(crate) fn new(reach: Reach) -> Self {
+    pub fn new(reach: Reach) -> Self {
         Self {
             connection: OnceLock::new(),
             places: Semaphore::new(AT_ONCE),
@@ -52,28 +61,27 @@ impl Web {
         }
     }
 
-    /// An address that requests may go to, as `issuer` names it.
-    pub(crate) fn address(&self, text: &str, issuer: &Url) -> Option<Url> {
-        self.reach.address(text, issuer)
+    /// An address that requests may go to, as the server at `by` names it, or whoever named that.
+    pub fn address(&self, text: &str, by: &Url) -> Option<Url> {
+        self.reach.address(text, by)
     }
 
-    /// Sends a request; the status and the body of its answer.
-    pub(crate) async fn ask(
-        &self,
-        request: Request<Full<Bytes>>,
-    ) -> Result<(StatusCode, Bytes), FetchError> {
-        let _place = self
-            .places
-            .try_acquire()
-            .map_err(|_| FetchError("too many requests to providers are under way".to_owned()))?;
+    /// Sends a request; its answer, whatever its status.
+    ///
+    /// # Errors
+    /// A [`FetchError`] if there is no answer, or none of bounded size in bounded time.
+    pub async fn ask(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, FetchError> {
+        let _place = self.places.try_acquire().map_err(|_| {
+            FetchError("too many requests to other servers are under way".to_owned())
+        })?;
         let connection = self.connection.get_or_init(|| connect(self.reach));
         let connection = connection.clone()?;
         let answer = async {
             let response = connection.request(request).await.map_err(told)?;
-            let status = response.status();
-            let body = Limited::new(response.into_body(), MOST_BYTES);
+            let (head, body) = response.into_parts();
+            let body = Limited::new(body, MOST_BYTES);
             let body = body.collect().await.map_err(|error| told(&*error))?;
-            Ok((status, body.to_bytes()))
+            Ok(Response::from_parts(head, body.to_bytes()))
         };
         tokio::time::timeout(TIMEOUT, answer)
             .await
@@ -81,21 +89,27 @@ impl Web {
     }
 
     /// Sends a request that is answered with a JSON document.
-    pub(crate) async fn json<T: DeserializeOwned>(
+    ///
+    /// # Errors
+    /// A [`FetchError`] if there is no answer, or another one.
+    pub async fn json<T: DeserializeOwned>(
         &self,
         request: Request<Full<Bytes>>,
     ) -> Result<T, FetchError> {
-        let (status, body) = self.ask(request).await?;
-        if status != StatusCode::OK {
-            return Err(FetchError(format!("it answers with {status}")));
+        let answer = self.ask(request).await?;
+        if answer.status() != StatusCode::OK {
+            return Err(FetchError(format!("it answers with {}", answer.status())));
         }
-        serde_json::from_slice(&body)
+        serde_json::from_slice(answer.body())
             .map_err(|error| FetchError(format!("the answer is not what it should be: {error}")))
     }
 }
 
 /// A request for a document.
-pub(crate) fn get(url: &Url) -> Result<Request<Full<Bytes>>, FetchError> {
+///
+/// # Errors
+/// A [`FetchError`] for an address that no request can be made for.
+pub fn get(url: &Url) -> Result<Request<Full<Bytes>>, FetchError> {
     Request::get(url.as_str())
         .header(header::ACCEPT, "application/json")
         .body(Full::default())

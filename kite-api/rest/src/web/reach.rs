@@ -1,6 +1,3 @@
-//! Where requests to providers may go: not to the machine that this process runs on, nor
-//! to what only that machine reaches, such as a cloud's metadata.
-
 use std::{
     io,
     net::{IpAddr, SocketAddr},
@@ -13,9 +10,9 @@ use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use tower::Service;
 use url::{Host, Url};
 
-/// Which providers there can be.
+/// Which servers can be asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub enum Reach {
     /// Those elsewhere, by HTTPS.
     #[default]
     Elsewhere,
@@ -25,11 +22,11 @@ pub(crate) enum Reach {
 
 impl Reach {
     /// An address that requests may go to: with HTTPS and elsewhere, or on this very
-    /// machine where that is allowed and the issuer is there, too.
-    pub(crate) fn address(self, text: &str, issuer: &Url) -> Option<Url> {
+    /// machine where that is allowed and who names it is there, too.
+    pub(super) fn address(self, text: &str, by: &Url) -> Option<Url> {
         let url = Url::parse(text).ok()?;
         let has_login = !url.username().is_empty() || url.password().is_some();
-        let is_plain = self == Self::Here && is_plain_and_here(&url) && is_plain_and_here(issuer);
+        let is_plain = self == Self::Here && is_plain_and_here(&url) && is_plain_and_here(by);
         let is_far = url.scheme() == "https" && (self == Self::Here || !is_here(&url));
         ((is_far || is_plain) && !has_login).then_some(url)
     }
@@ -46,7 +43,7 @@ fn is_plain_and_here(url: &Url) -> bool {
     is_loopback && url.scheme() == "http"
 }
 
-/// Whether a URL says by itself that it leads to where no provider is. Of names it is
+/// Whether a URL says by itself that it leads to where nobody is to be asked. Of names it is
 /// known when they are [resolved](NotHere).
 fn is_here(url: &Url) -> bool {
     match url.host() {
@@ -93,13 +90,13 @@ fn is_near(ip: IpAddr) -> bool {
 
 /// Resolves names, but to no address that is near.
 #[derive(Clone)]
-pub(crate) struct NotHere {
+pub(super) struct NotHere {
     names: GaiResolver,
     reach: Reach,
 }
 
 impl NotHere {
-    pub(crate) fn new(reach: Reach) -> Self {
+    pub(super) fn new(reach: Reach) -> Self {
         Self {
             names: GaiResolver::new(),
             reach,
@@ -154,7 +151,7 @@ mod tests {
     fn only_https_is_asked_and_what_is_on_this_machine_where_that_is_meant() {
         let far = Url::parse("https://login.example.org").unwrap();
         let here = Url::parse("http://127.0.0.1:8000").unwrap();
-        for (text, issuer, elsewhere, local) in [
+        for (text, by, elsewhere, local) in [
             ("https://keys.example.net/jwks", &far, true, true),
             ("https://10.0.0.7/jwks", &far, true, true),
             ("http://login.example.org/jwks", &far, false, false),
@@ -179,7 +176,7 @@ mod tests {
             ("https://[fd00:ec2::254]/jwks", &far, false, true),
         ] {
             for (reach, passes) in [(Reach::Elsewhere, elsewhere), (Reach::Here, local)] {
-                let address = reach.address(text, issuer);
+                let address = reach.address(text, by);
                 assert_eq!(address.is_some(), passes, "{text} {reach:?}");
             }
         }
