@@ -78,6 +78,10 @@ pub const DATA_IMPORT_CRON_LABEL: &str = "cdi.kubevirt.io/dataImportCron";
 /// Annotation by which CDI fills a disk at once, and not when a pod first uses it.
 pub const BIND_AT_ONCE: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
 
+/// Annotation of a `DataVolume`: whether a claim of its name that is there already may become its
+/// own, with what is on it, where CDI has that switched on.
+pub const ADOPTS_CLAIM: &str = "cdi.kubevirt.io/allowClaimAdoption";
+
 /// Annotation of a `DataVolume` that has its data: the name of its claim. CDI makes none in its
 /// place then, should that go; without it, it makes one that is as new.
 pub const HAS_ITS_DATA: &str = "cdi.kubevirt.io/storage.prePopulated";

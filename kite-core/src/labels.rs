@@ -51,6 +51,11 @@ pub const DISK_MARK: &str = "hy3ons.github.io/disk-mark";
 /// has run on that. Then all of its data is there.
 pub const HAS_RUN_ON: &str = "hy3ons.github.io/has-run-on";
 
+/// Annotation of a user's namespace: its controller has seen that nothing is in it that is to
+/// be kept. An admission policy lets a controller delete no other, those of earlier versions
+/// among them, which know of nothing that is to be kept.
+pub const EMPTIED: &str = "hy3ons.github.io/emptied";
+
 /// Annotation of the network policy around what a user's VMs reach: the cluster's own addresses
 /// that it closes, as JSON, each with when it opens where nobody names it any more.
 pub const CLOSED_ADDRESSES: &str = "hy3ons.github.io/closed-addresses";

@@ -4,18 +4,14 @@ use std::collections::BTreeMap;
 
 use kite_core::{
     cdi::{
-        DataImportCron, DataImportCronSpec, DataSource, DataSourceSource, DataSourceSpec,
-        DataVolume, DataVolumeHttp, DataVolumeRegistry, DataVolumeSource, DataVolumeSpec,
-        DataVolumeTemplate, SourceObject,
+        ADOPTS_CLAIM, BIND_AT_ONCE, DataImportCron, DataImportCronSpec, DataSource,
+        DataSourceSource, DataSourceSpec, DataVolume, DataVolumeHttp, DataVolumeRegistry,
+        DataVolumeSource, DataVolumeSpec, DataVolumeTemplate, SourceObject,
     },
     crd::{KiteImage, KitePlatformSpec},
 };
 
 use crate::{Image, disk};
-
-/// Annotation that tells CDI to fill a disk at once, though nobody uses it yet:
-/// a golden image never has a consumer of its own.
-const BIND_IMMEDIATE: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
 
 /// The namespace of an image: where it was made, if it was, else where the
 /// platform puts new ones.
@@ -37,10 +33,10 @@ pub fn data_volume(image: &Image<'_>, platform: &KitePlatformSpec) -> Option<Dat
         return None;
     }
     let mut metadata = image.metadata(platform.image_namespace());
-    metadata.annotations = Some(BTreeMap::from([(
-        BIND_IMMEDIATE.to_owned(),
-        "true".to_owned(),
-    )]));
+    // Whatever is there already under a name that somebody chose, it is fetched.
+    let annotations = [(BIND_AT_ONCE, "true"), (ADOPTS_CLAIM, "false")];
+    let annotations = annotations.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    metadata.annotations = Some(BTreeMap::from(annotations));
     Some(DataVolume {
         metadata,
         spec: import(image, platform)?,

@@ -1,6 +1,7 @@
 //! The namespace of a user.
 
 use k8s_openapi::api::core::v1::Namespace;
+use kite_core::labels;
 
 use crate::User;
 
@@ -58,4 +59,12 @@ pub fn namespace(user: &User<'_>, security: PodSecurity) -> Namespace {
         metadata,
         ..Namespace::default()
     }
+}
+
+/// The same of an account that goes, once nothing is in it that is to be kept: it may be deleted.
+pub fn emptied(user: &User<'_>, security: PodSecurity) -> Namespace {
+    let mut namespace = namespace(user, security);
+    let annotations = namespace.metadata.annotations.get_or_insert_default();
+    annotations.insert(labels::EMPTIED.to_owned(), "true".to_owned());
+    namespace
 }

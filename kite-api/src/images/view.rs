@@ -68,12 +68,18 @@ pub(crate) struct ImageView {
 impl ImageView {
     /// As people see it who choose one.
     pub(crate) fn of(image: &KiteImage) -> Self {
+        let inside = Self::inside(image);
+        let plain = inside.conditions.into_iter().map(|it| Condition {
+            message: without_secrets(&it.message),
+            ..it
+        });
         Self {
+            conditions: plain.collect(),
             url: None,
             checksum: None,
             refresh_schedule: None,
             imports_to_keep: None,
-            ..Self::inside(image)
+            ..inside
         }
     }
 
@@ -102,6 +108,46 @@ impl ImageView {
             phase: status.phase,
             progress: status.progress,
             conditions: status.conditions,
+        }
+    }
+}
+
+/// A message of which each address has lost what may let somebody in: importers repeat the
+/// address that they were given.
+fn without_secrets(message: &str) -> String {
+    let words = message.split_inclusive(|c: char| c.is_whitespace() || c == '"');
+    let plain = words.map(|word| {
+        let Some((scheme, rest)) = word.split_once("://") else {
+            return Cow::Borrowed(word);
+        };
+        let end = rest.find(|c: char| c.is_whitespace() || c == '"');
+        let (address, end) = rest.split_at(end.unwrap_or(rest.len()));
+        let address = address.split('?').next().unwrap_or_default();
+        let host = address.find('/').unwrap_or(address.len());
+        let from = address[..host].rfind('@').map_or(0, |at| at + 1);
+        Cow::Owned(format!("{scheme}://{}{end}", &address[from..]))
+    });
+    plain.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_secrets;
+
+    #[test]
+    fn addresses_are_told_without_what_lets_somebody_in() {
+        for (said, told) in [
+            ("all is well", "all is well"),
+            (
+                "Get \"https://ann:pw@a.test/x@y?sig=s3cret\": no such host",
+                "Get \"https://a.test/x@y\": no such host",
+            ),
+            (
+                "see https://a.test?sig=1 and\thttp://b.test/c",
+                "see https://a.test and\thttp://b.test/c",
+            ),
+        ] {
+            assert_eq!(without_secrets(said), told);
         }
     }
 }

@@ -132,10 +132,14 @@ fn next(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, Wa
         }
         let steps = match (&seen.namespace, ours) {
             (Some(stored), Some(Standing::Ours)) => {
-                vec![Step::Change(Change::Delete(
-                    stored.clone().into(),
-                    background,
-                ))]
+                let mut steps = Vec::new();
+                let emptied = namespace::emptied(user, settings.pod_security);
+                want(&mut steps, &emptied, Some(stored));
+                if steps.is_empty() {
+                    let delete = Change::Delete(stored.clone().into(), background);
+                    steps.push(Step::Change(delete));
+                }
+                steps
             }
             _ => Vec::new(),
         };

@@ -569,7 +569,12 @@ async fn the_garbage_collector_leaves_users_namespaces_to_the_controller() {
     let params = DeleteParams::default();
     let collector = namespaces("system:serviceaccount:kube-system:generic-garbage-collector");
     collector.delete("other", &params).await.unwrap();
+    // The controller deletes it once it has noted that nothing is to be kept.
     let controller = namespaces(&Process::Controller.username("kite"));
+    let deleted = controller.delete(HOME, &params).await;
+    refused(text(deleted.map(drop)), "kite-writes");
+    let emptied = json!({"metadata": {"annotations": {labels::EMPTIED: "true"}}});
+    merge(&controller, HOME, &emptied).await.unwrap();
     controller.delete(HOME, &params).await.unwrap();
 }
 

@@ -473,6 +473,7 @@ const parts = {
     "a list of texts such as [\"one\", \"two\"]": "목록을",
     "a list of networks such as [\"198.51.100.0/24\"]": "[\"198.51.100.0/24\"]와 같은 네트워크 목록을",
     "a list of labels such as [\"www\", \"login\"]": "[\"www\", \"login\"]과 같은 라벨 목록을",
+    "a list of places such as [\"https://images.example.org/public/\"]": "[\"https://images.example.org/public/\"]와 같은 주소 목록을",
     "a list of addresses such as [\"192.0.2.53\"]": "[\"192.0.2.53\"]과 같은 주소 목록을",
     "a list of objects such as [{\"name\": \"one\"}]": "객체의 목록을",
     "an object such as {\"name\": \"value\"}": "객체를",

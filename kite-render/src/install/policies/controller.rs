@@ -73,21 +73,13 @@ pub(super) fn reach(namespace: &str) -> Policy {
             "by-the-controller",
             written_by(Process::Controller, namespace),
         )],
-        rules: vec![
+        rules: kept().into_iter().chain([
             rule(
                 format!(
                     "request.resource.resource != 'namespaces' || {name}.startsWith('{prefix}')"
                 ),
                 "metadata.name: the controller makes, changes and deletes namespaces of users, and \
                  no others",
-            ),
-            rule(
-                "request.resource.resource != 'kitevolumes' || \
-                 !has(oldObject.spec.onAccountDeletion) || \
-                 oldObject.spec.onAccountDeletion == 'Delete'"
-                    .to_owned(),
-                "spec.onAccountDeletion: the controller deletes no volume that is to outlive its \
-                 owner's account",
             ),
             rule(
                 format!("!({}) || {is_user}", is_one_of(&of_users)),
@@ -122,6 +114,33 @@ pub(super) fn reach(namespace: &str) -> Policy {
                 "subjects: the controller gives Kite's own processes their rights in users' \
                  namespaces, and nobody else any",
             ),
-        ],
+        ])
+        .collect(),
     }
+}
+
+/// What the controller does not delete: what outlives its owner's account.
+fn kept() -> [(String, String); 2] {
+    [
+        (
+            format!(
+                "request.resource.resource != 'namespaces' || request.operation != 'DELETE' || \
+                 (has(oldObject.metadata.annotations) && '{}' in oldObject.metadata.annotations)",
+                labels::EMPTIED
+            ),
+            "metadata.annotations: the controller deletes a user's namespace once it has seen and \
+             noted that nothing is in it that is to be kept; a controller of an earlier version does \
+             not know what that is"
+                .to_owned(),
+        ),
+        (
+            "request.resource.resource != 'kitevolumes' || \
+             !has(oldObject.spec.onAccountDeletion) || \
+             oldObject.spec.onAccountDeletion == 'Delete'"
+                .to_owned(),
+            "spec.onAccountDeletion: the controller deletes no volume that is to outlive its owner's \
+             account"
+                .to_owned(),
+        ),
+    ]
 }
