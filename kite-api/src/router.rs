@@ -27,7 +27,14 @@ use crate::{
 };
 
 /// What administrators see that is nobody's.
-const OF_NOBODY: [&str; 3] = ["getCapacity", "getCertificate", "getPlatform"];
+const OF_NOBODY: [&str; 6] = [
+    "getCapacity",
+    "getCertificate",
+    "getImage",
+    "getPlatform",
+    "listAllImages",
+    "listImageTags",
+];
 
 /// The API below `/api/v1`, `/health`, and the web page below `/`.
 ///

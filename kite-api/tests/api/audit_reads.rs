@@ -14,7 +14,14 @@ use crate::{
 };
 
 /// Below `admin/`, and nobody's.
-const OF_NOBODY: [&str; 3] = ["getCapacity", "getCertificate", "getPlatform"];
+const OF_NOBODY: [&str; 6] = [
+    "getCapacity",
+    "getCertificate",
+    "getImage",
+    "getPlatform",
+    "listAllImages",
+    "listImageTags",
+];
 
 /// Operations of the document that show what is others': path, name, and whether an
 /// account is named in the query.

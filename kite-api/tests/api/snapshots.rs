@@ -163,14 +163,14 @@ async fn what_the_quota_has_no_room_for_is_told() {
     let answer = second().await;
     answer.is_problem(403, "quota-exceeded");
     assert!(answer.text("/detail").contains("7Gi"), "{answer:?}");
-    // The VM is in order: what is too much is the size of its disk.
+    // Too much is the size of its disk, which nobody has sent.
     assert_eq!(answer.fields(), ["vm"]);
-    assert_eq!(answer.text("/errors/0/value"), "4Gi");
+    assert_eq!(answer.text("/errors/0/value"), "web");
     let faulty = json!({"name": "Second!", "vm": "web"});
     let answer = world.post(SNAPSHOTS, &ann, faulty).await;
     answer.is_problem(422, "invalid");
     assert_eq!(answer.fields(), ["name", "vm"], "{answer:?}");
-    assert_eq!(answer.text("/errors/1/value"), "4Gi");
+    assert_eq!(answer.text("/errors/1/value"), "web");
     limit(quota(json!({"snapshotDisk": "8Gi"}))).await;
     assert_eq!(second().await.status, 201);
 }
