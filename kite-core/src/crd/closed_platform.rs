@@ -145,6 +145,7 @@ mod tests {
         let odd = json!({
             "signUp": 1, "signUpsPerDay": "", "requireSecondFactor": 1, "blockedNetworks": 1,
             "sessionEpoch": "", "tokenEpoch": "", "web": 1, "gateway": 1, "exposure": 1,
+            "imageSources": 1,
         });
         let closed = KitePlatformSpec {
             unreadable: None,
