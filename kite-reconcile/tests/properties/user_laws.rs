@@ -109,6 +109,15 @@ fn it_goes_in_order(world: &World, step: &Step) -> Result<(), String> {
         {
             law(has_namespace, "there is no namespace to close")
         }
+        // That nothing is in it that is to be kept.
+        Step::Change(Change::Apply(object)) if object.kind() == "Namespace" => {
+            let metadata = object.metadata();
+            let marks = metadata.annotations.iter().flatten();
+            let is_noted = marks.map(|(key, _)| key).any(|it| it == labels::EMPTIED);
+            law(is_noted && !is_foreign(object), "it is made anew")?;
+            law(seen.vms.is_empty(), "there are VMs in it")?;
+            law(seen.volumes.is_empty(), "there are volumes in it")
+        }
         Step::Change(Change::Unclaim(_)) => law(!has_namespace, "the namespace is still there"),
         Step::RemoveFinalizer(_) => {
             law(!has_namespace, "the namespace is still there")?;
