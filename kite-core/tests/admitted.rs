@@ -22,6 +22,7 @@ const WORDS: &[&str] = &[
     "ann@example.org",
     "https://example.org/a",
     "docker://example.org/a",
+    "docker://example.org/a/",
     "10.0.0.0/8",
     "192.0.2.53",
     "True",
