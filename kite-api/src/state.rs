@@ -190,13 +190,13 @@ impl ApiState {
     }
 
     /// The platform's settings; the defaults while there is no `KitePlatform`.
+    pub(crate) fn platform(&self) -> KitePlatformSpec {
+        self.accounts().platform()
+    }
+
     /// Who is asked for the versions of images.
     pub(crate) fn registries(&self) -> &Registries {
         &self.inner.registries
-    }
-
-    pub(crate) fn platform(&self) -> KitePlatformSpec {
-        self.accounts().platform()
     }
 
     /// What was seen of the platform.
